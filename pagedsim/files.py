@@ -1,0 +1,56 @@
+"""Write a file whole or not at all: the one way in which pagedsim writes.
+
+The bytes go to a hidden neighbour of the target, which takes its place only once it is complete,
+so a crash, a full disk or Ctrl-C leaves either the old file or none.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from pagedsim.errors import InputError
+
+
+@contextmanager
+def write_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A binary file that appears at `path` when the block ends without an error.
+
+    ``-`` is standard output. Raises InputError where the folder is missing or not writable, or
+    where `path` is a folder.
+    """
+    if os.fspath(path) == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"{target}: is a folder, a file name is needed")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, target)
+    except BaseException as error:
+        Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise InputError(f"{target}: cannot be written: {error.strerror}") from None
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+__all__ = ["write_whole"]

@@ -22,7 +22,7 @@ from pagedsim.protocols import Int64
 
 
 class Window(NamedTuple):
-    """One row of `Recording.windows`: counts, slots, ns. 17 int64, so 136 bytes."""
+    """One row of `Recording.windows`: counts, slots, ns. 18 int64, so 144 bytes."""
 
     step: int
     steps: int
@@ -40,6 +40,7 @@ class Window(NamedTuple):
     external: int
     cached: int
     shared: int  # saved by sharing; no term of the account
+    held: int  # owned by sequences, a buddy's rounding included; no term of the account
     limit: int  # protocols.Limit, plus 4 when the head was blocked
 
 
@@ -87,7 +88,7 @@ class Requests:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Recording:
-    """All that one run recorded. `windows` is int64[windows, 17], columns as in `Window`."""
+    """All that one run recorded. `windows` is int64[windows, 18], columns as in `Window`."""
 
     capacity: int
     max_len: int
@@ -106,10 +107,10 @@ class Recorder:
 
     def __init__(self) -> None:
         self._buffer = array("q")
-        self.add = self._buffer.extend  # add(Window(...)) or any row of its 17 ints
+        self.add = self._buffer.extend  # add(Window(...)) or any row of its 18 ints
 
     def windows(self) -> Int64:
-        """int64[windows, 17], a copy."""
+        """int64[windows, 18], a copy."""
         flat = np.frombuffer(self._buffer, np.int64) if self._buffer else np.zeros(0, np.int64)
         return flat.reshape(-1, len(Window._fields)).copy()
 

@@ -289,7 +289,10 @@ class SupportsRank(Protocol):
     """A scheduler that orders its queue."""
 
     def rank(self, seq: Sequence, /) -> Any:
-        """A key; the smallest is the head. Fixed while the sequence waits."""
+        """A key, fixed while the sequence waits; the smallest is the head.
+
+        None for every sequence: first come, first served, a preempted one to the front.
+        """
         ...
 
 

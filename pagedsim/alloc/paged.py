@@ -1,0 +1,109 @@
+"""A pool of equal blocks and a block table a sequence: PagedAttention's allocator.
+
+Words: a *block* is `block` slots; block b holds slots ``b·block : (b + 1)·block``. A *table* lists
+a sequence's blocks in token order, so token t lives in slot
+``table[t // block]·block + t % block``. The *free list* is ordered. It starts in id order; blocks
+come off its front. The first `null` blocks are placeholders that are never handed out.
+
+A release puts the whole table back at once. With ``free_order="0.33"`` it goes to the front, so
+that the list then begins with the table's last block; with "0.11" to the back, last block first
+(vLLM's versions of those numbers; none of the blocks here has content worth keeping).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from pagedsim.errors import ContractError, SpecError
+from pagedsim.protocols import Int64, Sequence, Usage
+
+
+class Paged:
+    """Blocks over a pool, nothing shared. Every operation is O(blocks that it moves).
+
+    `blocks`: blocks in the pool, the `null` ones included. A remainder of a pool smaller than a
+    block is no part of it: ``capacity = (blocks - null) · block``.
+    """
+
+    def __init__(
+        self, blocks: int, *, block: int = 16, null: int = 1, free_order: str = "0.33"
+    ) -> None:
+        if block < 1:
+            raise SpecError(f"paged: block is {block}, must be >= 1")
+        if null not in (0, 1):
+            raise SpecError(f"paged: null is {null}, must be 0 or 1")
+        if blocks - null < 1:
+            raise SpecError(f"paged: a pool of {blocks} blocks (null {null}) has none to give")
+        if free_order not in ("0.33", "0.11"):
+            raise SpecError(f"paged: free_order is {free_order}, must be 0.33 or 0.11")
+        self.block = block
+        self.blocks = blocks
+        self.capacity = self.longest = (blocks - null) * block
+        self._to_front = free_order == "0.33"
+        self._free = deque(range(null, blocks))
+        self._tables: dict[Sequence, list[int]] = {}
+
+    def cached(self, seq: Sequence, /) -> int:
+        """Nothing is kept."""
+        return 0
+
+    def admit(self, seq: Sequence, tokens: int, /, *, whole: int = 0, spare: int = 0) -> bool:
+        """Take the blocks of `tokens`; refused unless all of `whole` and `spare` would fit."""
+        if seq in self._tables:
+            raise ContractError(f"paged: request {seq.id} is admitted twice")
+        need = -(-max(tokens, whole) // self.block) + -(-spare // self.block)
+        if need > len(self._free):
+            return False
+        self._tables[seq] = [self._free.popleft() for _ in range(-(-tokens // self.block))]
+        return True
+
+    def grow(self, seq: Sequence, tokens: int, /) -> bool:
+        """Hold the blocks of `tokens`."""
+        table = self._table(seq)
+        need = -(-tokens // self.block) - len(table)
+        if need > len(self._free):
+            return False
+        for _ in range(need):
+            table.append(self._free.popleft())
+        return True
+
+    def release(self, seq: Sequence, /) -> None:
+        """Give the whole table back."""
+        table = self._table(seq)
+        del self._tables[seq]
+        if self._to_front:
+            self._free.extendleft(table)
+        else:
+            self._free.extend(reversed(table))
+
+    def room(self, seq: Sequence, /) -> int:
+        """Slots of the table."""
+        return len(self._table(seq)) * self.block
+
+    def usage(self) -> Usage:
+        """All blocks that are not free are held."""
+        return Usage(self.capacity - len(self._free) * self.block)
+
+    def table(self, seq: Sequence, /) -> tuple[int, ...]:
+        """Block ids in token order."""
+        return tuple(self._table(seq))
+
+    def free_blocks(self) -> tuple[int, ...]:
+        """The free list, front first."""
+        return tuple(self._free)
+
+    def slots(self, seq: Sequence, /) -> Int64:
+        """The slot of every position up to `room`."""
+        table = np.array(self._table(seq), np.int64)
+        return (table[:, None] * self.block + np.arange(self.block)).ravel()
+
+    def _table(self, seq: Sequence) -> list[int]:
+        try:
+            return self._tables[seq]
+        except KeyError:
+            raise ContractError(f"paged: request {seq.id} holds nothing") from None
+
+
+__all__ = ["Paged"]

@@ -1,0 +1,295 @@
+"""Hold a replay against a recorded run of a real engine, step by step.
+
+A recording is JSON lines (docs/recordings.md): a header with the configuration, a line a step, a
+line a request, a summary. The trace it names is replayed under that configuration with a constant
+step of one nanosecond, so that a time is a step number, and every recorded field is compared.
+The first difference ends a comparison, for what follows it is a consequence.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pagedsim.alloc.paged import Paged
+from pagedsim.device.steptime import Constant
+from pagedsim.engine.recording import Recording
+from pagedsim.engine.schedulers import Vllm
+from pagedsim.errors import InputError
+from pagedsim.protocols import Plan, View
+from pagedsim.trace import Trace, load
+
+# With prefix caching on, which blocks are reused depends on content that is not simulated yet.
+_CONTENT = frozenset(
+    ("q", "h", "pq", "ph", "block_ids", "free_head", "free_crc", "free_crc_after", "cached_hashes")
+)
+
+
+class Difference(NamedTuple):
+    """The first place where replay and recording part."""
+
+    where: str  # "step 12", "request 7", "summary", "end"
+    field: str
+    ours: Any
+    recorded: Any
+
+
+class Outcome(NamedTuple):
+    """What was compared; `difference` is None where all agrees."""
+
+    path: str
+    engine: str
+    steps: int
+    requests: int
+    fields: tuple[str, ...]
+    left_out: tuple[str, ...]
+    difference: Difference | None
+
+
+class Recorded(NamedTuple):
+    """A recording as read."""
+
+    path: Path
+    header: dict[str, Any]
+    steps: list[dict[str, Any]]
+    requests: list[dict[str, Any]]
+    summary: dict[str, Any]
+
+
+class _Done(Exception):
+    """Ends a replay at the first difference."""
+
+
+def read_recording(path: str | Path) -> Recorded:
+    """Read a recording, plain or .gz. Raises InputError with file and line."""
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            row = msgspec.json.decode(line, type=dict[str, Any])
+            kinds.setdefault(row["kind"], []).append(row)
+        except (msgspec.DecodeError, KeyError, TypeError) as error:
+            raise InputError(f"{path}:{number}: not a line of a recording: {error!r}") from None
+    if not kinds.get("header") or not kinds.get("step"):
+        raise InputError(f"{path}: no header or no steps; not a recording")
+    summary = kinds.get("summary") or [{}]
+    return Recorded(path, kinds["header"][0], kinds["step"], kinds.get("req", []), summary[-1])
+
+
+def verify(path: str | Path, *, trace: str | Path | None = None, engine: Any = None) -> Outcome:
+    """Replay a recording and compare. `engine` is the class of the engine that replays.
+
+    Raises InputError where the recording needs what is not simulated.
+    """
+    from pagedsim.engine.reference import ReferenceEngine
+
+    recorded = read_recording(path)
+    config = recorded.header.get("config", {})
+    _simulated(recorded, config)
+    requests = load(trace if trace is not None else _trace_of(recorded.path))
+    allocator = Paged(config["num_gpu_blocks"], block=config["block_size"])
+    scheduler = Vllm(
+        max_seqs=config["max_num_seqs"],
+        max_batched_tokens=config["max_num_batched_tokens"],
+        chunked=config["enable_chunked_prefill"],
+        long_prefill=config["long_prefill_token_threshold"],
+        watermark=config["watermark"],
+        full_input=config["scheduler_reserve_full_isl"],
+        policy=config["policy"],
+    )
+    ids = _ids(requests)
+    caching = config["enable_prefix_caching"]
+    referee = Referee(recorded, allocator, ids, left_out=_CONTENT if caching else frozenset())
+    run = (engine or ReferenceEngine)(
+        requests,
+        allocator,
+        scheduler,
+        Constant(ns=1),
+        max_len=config["max_model_len"],
+        observers=[referee],
+    )
+    try:
+        referee.finish(run.run())
+    except _Done:
+        pass
+    return referee.outcome()
+
+
+def _simulated(recorded: Recorded, config: dict[str, Any]) -> None:
+    if recorded.header.get("engine") != "vllm":
+        engine = recorded.header.get("engine")
+        raise InputError(f"{recorded.path}: recordings of {engine!r} cannot be replayed yet")
+    groups = config.get("groups", [{"type": "full"}])
+    if [group.get("type") for group in groups] != ["full"]:
+        raise InputError(f"{recorded.path}: groups {groups} cannot be replayed yet, only one full")
+    if config.get("async_scheduling"):
+        raise InputError(f"{recorded.path}: asynchronous scheduling cannot be replayed yet")
+
+
+def _trace_of(path: Path) -> Path:
+    """``DIR/vllm/NAME__CONFIG.jsonl.gz`` was made from ``DIR/trace_NAME.json`` or its .gz."""
+    name = f"trace_{path.name.split('__')[0]}.json"
+    places = [folder / (name + end) for folder in (path.parent, path.parent.parent)
+              for end in ("", ".gz")]  # fmt: skip
+    for place in places:
+        if place.exists():
+            return place
+    raise InputError(f"{path}: its trace {name} is not beside it; give it with --trace")
+
+
+def _ids(trace: Trace) -> list[int]:
+    """The recorded id of each row."""
+    ids: list[int] = trace.extra.get("ids", list(range(len(trace))))
+    return ids
+
+
+class Referee:
+    """Compares as the replay goes: an `Observer` of one run."""
+
+    def __init__(
+        self, recorded: Recorded, allocator: Paged, ids: list[int], *, left_out: frozenset[str]
+    ) -> None:
+        self._recorded, self._allocator, self._ids = recorded, allocator, ids
+        self._left_out = left_out
+        self._lines = iter(recorded.steps)
+        self._line: dict[str, Any] = {}
+        self._held: dict[int, int] = {}  # blocks of each running row after the last step
+        self._where = ""
+        self._steps = 0
+        self._seen: dict[str, None] = {}
+        self._sched: dict[int, list[int]] = {}  # row -> [steps scheduled, tokens, first, resumed]
+        self._difference: Difference | None = None
+
+    def scheduled(self, _: int, plan: Plan, view: View, /) -> None:
+        """Compare the counts, tables and free list right after scheduling."""
+        line = next(self._lines, None)
+        self._where = f"step {view.now_ns}"
+        if line is None:
+            self._differ("step", view.now_ns, "no further step")
+        assert line is not None
+        self._line = line
+        self._steps += 1
+        free = self._allocator.free_blocks()
+        fresh = self._fresh(plan)
+        resumed = [seq for seq in plan.admitted if seq.id in self._sched]
+        first = [seq for seq in plan.admitted if seq not in resumed]
+        for seq, tokens in plan.scheduled.items():
+            count = self._sched.setdefault(seq.id, [0, 0])
+            count[0] += 1
+            count[1] += tokens
+        usable = self._allocator.capacity // self._allocator.block
+        self._compare({
+            "step": lambda: view.now_ns,
+            "preempted": lambda: [self._ids[seq.id] for seq in plan.preempted],
+            "admitted": lambda: {str(self._ids[seq.id]): seq.computed for seq in first},
+            "resumed": lambda: {str(self._ids[seq.id]): seq.computed for seq in resumed},
+            "sched": lambda: {str(self._ids[s.id]): n for s, n in plan.scheduled.items()},
+            "tokens": lambda: sum(plan.scheduled.values()),
+            "running": lambda: len(view.running),
+            "waiting": lambda: len(view.waiting),
+            "used": lambda: usable - len(free),
+            "free": lambda: len(free),
+            "new_blocks": lambda: sum(map(len, fresh.values())),
+            "q": lambda: 0,
+            "h": lambda: 0,
+            "pq": lambda: 0,
+            "ph": lambda: 0,
+            "block_ids": lambda: {str(self._ids[row]): new for row, new in fresh.items() if new},
+            "free_head": lambda: list(free[: len(line.get("free_head", []))]),
+            "free_crc": lambda: _crc(free),
+            "cached_hashes": lambda: 0,
+        })  # fmt: skip
+
+    def finished(self, _: int, done: Any, /) -> None:
+        """Compare what was released."""
+        free = self._allocator.free_blocks()
+        for seq in done:
+            self._held.pop(seq.id, None)
+        self._compare({
+            "finished": lambda: [self._ids[seq.id] for seq in done],
+            "free_after": lambda: len(free),
+            "free_crc_after": lambda: _crc(free),
+        })  # fmt: skip
+
+    def finish(self, recording: Recording) -> None:
+        """Compare requests and totals after the run."""
+        self._where = "end"
+        if (line := next(self._lines, None)) is not None:
+            self._differ("step", "no further step", line["step"])
+        requests = recording.requests
+        row_of = {identity: row for row, identity in enumerate(self._ids)}
+        for line in self._recorded.requests:
+            row = row_of[line["id"]]
+            self._where, self._line = f"request {line['id']}", line
+            counts = self._sched.get(row, [0, 0])
+            self._compare({
+                "out_tokens": lambda row=row: int(requests.generated[row]),
+                "first_step": lambda row=row: int(requests.admitted_ns[row]),
+                "finish_step": lambda row=row: int(requests.finish_ns[row]) - 1,
+                "cached": lambda row=row: int(requests.hit[row]),
+                "preempt": lambda row=row: int(requests.preemptions[row]),
+                "sched_tokens": lambda counts=counts: counts[1],
+                "n_sched": lambda counts=counts: counts[0],
+            })  # fmt: skip
+        self._where, self._line = "summary", self._recorded.summary
+        windows = recording.column("tokens")
+        self._compare({
+            "steps": lambda: int(recording.column("start_ns")[-1]) + 1,
+            "scheduled_tokens": lambda: int(windows.sum()),
+            "request_steps": lambda: int(recording.column("sequences").sum()),
+            "preemptions": lambda: int(requests.preemptions.sum()),
+            "peak_used": lambda: int(recording.column("held").max()) // self._allocator.block,
+        })  # fmt: skip
+
+    def outcome(self) -> Outcome:
+        """What was compared and where it differed."""
+        header = self._recorded.header
+        return Outcome(
+            path=str(self._recorded.path),
+            engine=f"{header.get('engine')} {header.get('version')}",
+            steps=self._steps,
+            requests=len(self._recorded.requests),
+            fields=tuple(self._seen),
+            left_out=tuple(sorted(self._left_out & self._recorded.steps[0].keys())),
+            difference=self._difference,
+        )
+
+    def _fresh(self, plan: Plan) -> dict[int, list[int]]:
+        """Blocks new to each scheduled row's table in this step."""
+        for seq in plan.preempted:
+            self._held.pop(seq.id, None)
+        fresh = {}
+        for seq in plan.scheduled:
+            table = self._allocator.table(seq)
+            fresh[seq.id] = list(table[self._held.get(seq.id, 0) :])
+            self._held[seq.id] = len(table)
+        return fresh
+
+    def _compare(self, ours: dict[str, Callable[[], Any]]) -> None:
+        for field, value in ours.items():
+            if field in self._line and field not in self._left_out:
+                self._seen[field] = None
+                if (mine := value()) != self._line[field]:
+                    self._differ(field, mine, self._line[field])
+
+    def _differ(self, field: str, ours: Any, recorded: Any) -> None:
+        self._difference = Difference(self._where, field, ours, recorded)
+        raise _Done
+
+
+def _crc(ids: Iterator[int] | tuple[int, ...]) -> int:
+    return zlib.crc32(",".join(map(str, ids)).encode())
+
+
+__all__ = ["Difference", "Outcome", "Recorded", "Referee", "read_recording", "verify"]

@@ -1,0 +1,318 @@
+"""The reference engine: one step and one sequence at a time, nothing kept that can be recounted.
+
+It is meant to be obviously right, and slow. `pagedsim.engine.fast` must equal it in every
+recorded number, and shares no code with it. The loop is `ReferenceEngine.run`; one step::
+
+    arrivals <= now   plan (takes slots)   count   time passes   yield   finish, release
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from pagedsim.engine.recording import (
+    BLOCKED,
+    Recorder,
+    Recording,
+    Refusal,
+    Requests,
+    Status,
+    Window,
+)
+from pagedsim.errors import ContractError
+from pagedsim.protocols import (
+    Allocator,
+    Load,
+    Observer,
+    Plan,
+    Scheduler,
+    StepTime,
+    SupportsBlocks,
+    SupportsHold,
+    SupportsRank,
+    headroom,
+)
+from pagedsim.trace.trace import Trace
+
+
+class Request:
+    """A request and how far it has come; a `Foreseen` sequence to plug-ins."""
+
+    def __init__(self, trace: Trace, row: int, arrival_ns: int, max_len: int) -> None:
+        self.id = row
+        self.prompt = int(trace.prompt[row])
+        self.output = int(trace.output[row])
+        self.priority = int(trace.priority[row])
+        self.arrival_ns = arrival_ns
+        self.end = min(self.prompt + self.output, max_len)  # tokens known when it finishes
+        self.tokens = self.prompt
+        self.computed = 0
+        self.peak = 0  # most that was ever computed
+        self.admitted_ns = self.first_token_ns = self.finish_ns = -1
+        self.hit = self.resumed_hit = self.preemptions = self.recomputed = 0
+
+    @property
+    def final(self) -> int:
+        """Tokens stored at its largest: the last one's KV never is."""
+        return self.end - 1
+
+
+class ReferenceEngine:
+    """One run. It is its own `View`: what a scheduler sees and does."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        allocator: Allocator,
+        scheduler: Scheduler,
+        steptime: StepTime,
+        *,
+        max_len: int,
+        concurrency: int = 0,
+        observers: Iterable[Observer] = (),
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        scheduler.check(max_len)
+        self.trace, self.allocator, self.scheduler = trace, allocator, scheduler
+        self.steptime, self.max_len = steptime, max_len
+        self.observers, self.progress = list(observers), progress
+        self.concurrency = concurrency
+        self.now_ns = 0
+        self.running: list[Any] = []
+        self.waiting: Any = deque()
+        self.done: list[Request] = []  # finished members of a batch that is held as a whole
+        self.results: dict[int, Request] = {}
+        self.refused: list[Refusal] = []
+        self._unsent: deque[Request] = deque()  # under a fixed concurrency: not sent yet
+        self.recorder = Recorder()
+        self.steps = 0
+        self._rank = scheduler.rank if isinstance(scheduler, SupportsRank) else None
+        self._hold = isinstance(scheduler, SupportsHold) and scheduler.hold
+
+    # What a scheduler may do.
+
+    def cached(self, seq: Any) -> int:
+        return self.allocator.cached(seq)
+
+    def headroom(self, share: float) -> int:
+        return headroom(self.allocator, share)
+
+    def admit(self, seq: Any, tokens: int, *, whole: int = 0, spare: int = 0) -> bool:
+        hit = self.allocator.cached(seq)
+        if not self.allocator.admit(seq, tokens, whole=whole, spare=spare):
+            return False
+        self.waiting.remove(seq)
+        self.running.append(seq)
+        seq.computed = hit
+        if seq.admitted_ns < 0:
+            seq.admitted_ns, seq.hit = self.now_ns, hit
+        else:
+            seq.resumed_hit += hit
+        return True
+
+    def grow(self, seq: Any, tokens: int) -> bool:
+        return self.allocator.grow(seq, tokens)
+
+    def preempt(self, seq: Any) -> None:
+        self.allocator.release(seq)
+        self.running.remove(seq)
+        seq.computed = 0
+        seq.preemptions += 1
+        self._enqueue(seq, front=True)
+
+    # The run.
+
+    def run(self) -> Recording:
+        """Replay the whole trace."""
+        arrivals = deque(self._accepted())
+        while True:
+            while arrivals and arrivals[0].arrival_ns <= self.now_ns:
+                self._enqueue(arrivals.popleft(), front=False)
+            if not self.running and not self.waiting:
+                if not arrivals:
+                    return self._recording()
+                self.now_ns = arrivals[0].arrival_ns
+                continue
+            for _ in range(self._step()):
+                if self._unsent:
+                    arrivals.append(self._send())
+
+    def _accepted(self) -> list[Request]:
+        """Refuse what can never run; the requests that arrive without waiting for others."""
+        good = []
+        for row in range(len(self.trace)):
+            request = Request(self.trace, row, int(self.trace.arrival_ns[row]), self.max_len)
+            self.results[row] = request
+            if request.prompt >= self.max_len:
+                self.refused.append(Refusal(row, "prompt", request.prompt, self.max_len - 1))
+            elif request.final > self.allocator.longest:
+                bound = self.allocator.longest
+                self.refused.append(Refusal(row, "capacity", request.final, bound))
+            else:
+                good.append(request)
+        if self.concurrency:
+            self._unsent.extend(good)
+            return [self._send() for _ in range(min(self.concurrency, len(good)))]
+        return good
+
+    def _send(self) -> Request:
+        """Under a fixed concurrency a request arrives when an earlier one is done."""
+        request = self._unsent.popleft()
+        request.arrival_ns = self.now_ns
+        return request
+
+    def _step(self) -> int:
+        """One step; returns how many requests returned their result."""
+        plan = self.scheduler.plan(self)
+        if not plan.scheduled and not plan.preempted:
+            if self.done and not self.running:
+                return len(self._release(self.done))
+            raise ContractError(
+                f"step {self.steps}: nothing was scheduled while {len(self.waiting)} requests "
+                f"wait and {len(self.running)} run ({type(self.scheduler).__name__} over "
+                f"{type(self.allocator).__name__})"
+            )
+        for observer in self.observers:
+            observer.scheduled(self.steps, plan, self)
+        load = self._load(plan)
+        duration = int(self.steptime.ns(load))
+        if duration < 1:
+            raise ContractError(f"step {self.steps}: {load} takes {duration} ns, must be >= 1")
+        self._record(plan, load, duration)
+        self.now_ns += duration
+        finished = [seq for seq, tokens in plan.scheduled.items() if self._advance(seq, tokens)]
+        self.done += finished
+        released: list[Request] = []
+        if not self._hold or not self.running:
+            released = self._release(self.done)
+        for observer in self.observers:
+            observer.finished(self.steps, released)
+        self.steps += 1
+        if self.progress is not None:
+            self.progress(len(released))
+        return len(released)
+
+    def _load(self, plan: Plan) -> Load:
+        prefills = tokens = pairs = context = 0
+        for seq, count in plan.scheduled.items():
+            stored = seq.computed
+            prefills += not (count == 1 and stored + 1 == seq.tokens)
+            tokens += count
+            pairs += count * stored + count * (count + 1) // 2
+            context += stored + count
+        return Load(len(plan.scheduled), prefills, tokens, pairs, context)
+
+    def _record(self, plan: Plan, load: Load, duration: int) -> None:
+        """The account of every slot, counted from nothing."""
+        held, cached, shared, lost = self.allocator.usage()
+        stored_all = internal = 0
+        for seq in self.running:
+            stored = seq.computed + plan.scheduled.get(seq, 0)
+            room = self.allocator.room(seq)
+            stored_all += stored
+            internal += max(0, room - max(seq.final, stored))
+        for seq in self.done:
+            internal += self.allocator.room(seq)
+        live = stored_all - shared
+        reserved = held - lost - live - internal
+        free = self.allocator.capacity - held - cached
+        if min(live, reserved, free) < 0:
+            raise ContractError(
+                f"step {self.steps}: live {live}, reserved {reserved}, internal {internal}, free "
+                f"{free}: none may be negative ({type(self.allocator).__name__}, held {held}, "
+                f"cached {cached}, shared {shared}, lost {lost})"
+            )
+        self.recorder.add(
+            Window(
+                step=self.steps,
+                steps=1,
+                start_ns=self.now_ns,
+                end_ns=self.now_ns + duration,
+                batch=len(self.running),
+                **load._asdict(),
+                live=live,
+                reserved=reserved,
+                internal=internal,
+                external=lost + (free if plan.blocked else 0),
+                cached=cached,
+                shared=shared,
+                held=held,
+                limit=plan.limit + (BLOCKED if plan.blocked else 0),
+            )
+        )
+
+    def _advance(self, seq: Any, count: int) -> bool:
+        """Store `count` tokens, yield one if all are stored; True if that was the last."""
+        seq.recomputed += max(0, min(seq.computed + count, seq.peak) - seq.computed)
+        seq.computed += count
+        seq.peak = max(seq.peak, seq.computed)
+        if seq.computed < seq.tokens:
+            return False
+        seq.tokens += 1
+        if seq.first_token_ns < 0:
+            seq.first_token_ns = self.now_ns
+        if seq.tokens < seq.end:
+            return False
+        self.running.remove(seq)
+        return True
+
+    def _release(self, finished: list[Request]) -> list[Request]:
+        for seq in finished:
+            self.allocator.release(seq)
+            seq.finish_ns = self.now_ns
+        self.done = []
+        return finished
+
+    def _enqueue(self, seq: Any, *, front: bool) -> None:
+        rank = None if self._rank is None else self._rank(seq)
+        if rank is not None:
+            ranks = [self._rank(other) for other in self.waiting]  # type: ignore[misc]
+            self.waiting.insert(bisect.bisect_right(ranks, rank), seq)
+        elif front:
+            self.waiting.appendleft(seq)
+        else:
+            self.waiting.append(seq)
+
+    def _recording(self) -> Recording:
+        rows = [self.results[row] for row in range(len(self.trace))]
+        refused = {refusal.row for refusal in self.refused}
+
+        def column(value: Callable[[Request], int]) -> Any:
+            return np.array([value(request) for request in rows], np.int64)
+
+        def status(request: Request) -> int:
+            if request.id in refused:
+                return Status.REFUSED
+            if request.prompt + request.output > self.max_len:
+                return Status.TRUNCATED
+            return Status.FINISHED
+
+        requests = Requests(
+            arrival_ns=column(lambda r: r.arrival_ns),
+            admitted_ns=column(lambda r: r.admitted_ns),
+            first_token_ns=column(lambda r: r.first_token_ns),
+            finish_ns=column(lambda r: r.finish_ns),
+            generated=column(lambda r: r.tokens - r.prompt),
+            hit=column(lambda r: r.hit),
+            resumed_hit=column(lambda r: r.resumed_hit),
+            preemptions=column(lambda r: r.preemptions),
+            recomputed=column(lambda r: r.recomputed),
+            status=column(status),
+        )
+        free = self.allocator.free_blocks() if isinstance(self.allocator, SupportsBlocks) else ()
+        return Recording(
+            capacity=self.allocator.capacity,
+            max_len=self.max_len,
+            windows=self.recorder.windows(),
+            requests=requests,
+            refused=tuple(self.refused),
+            free=tuple(free),
+        )
+
+
+__all__ = ["ReferenceEngine"]

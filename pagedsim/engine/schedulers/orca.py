@@ -1,0 +1,86 @@
+"""Iteration-level scheduling as in Orca: prompts run in steps of their own.
+
+A step is either all prompts (of those just admitted) or one token for everyone::
+
+    | prompt | prompt |    | 1 | 1 | 1 | 1 | 1 |    | 1 | 1 | 1 | 1 | 1 |    | prompt | ...
+
+The paper's vLLM is ``orca:max_seqs=256,max_prompt_tokens=2560,watermark=0.01`` over
+``paged:block=16,null=0``.
+"""
+
+from __future__ import annotations
+
+from pagedsim.engine.schedulers.bounds import at_least, share
+from pagedsim.errors import SpecError
+from pagedsim.protocols import Limit, Plan, View
+
+
+class Orca:
+    """Admit from the head until one is refused; decode only when none was admitted.
+
+    `max_prompt_tokens`: most prompt tokens of one step (0 = no limit). `watermark`: share of the
+    pool that must stay free when a request joins a batch.
+    """
+
+    def __init__(
+        self, *, max_seqs: int = 256, max_prompt_tokens: int = 0, watermark: float = 0.0
+    ) -> None:
+        self.max_seqs = at_least("orca: max_seqs", max_seqs, 1)
+        self.max_prompt_tokens = at_least("orca: max_prompt_tokens", max_prompt_tokens, 0)
+        self.watermark = share("orca: watermark", watermark)
+
+    def check(self, max_len: int, /) -> None:
+        """A prompt, or what is recomputed after a preemption, runs in one step."""
+        if 0 < self.max_prompt_tokens < max_len:
+            raise SpecError(
+                f"orca: max_prompt_tokens is {self.max_prompt_tokens}, "
+                f"must be >= the maximum length {max_len}, or 0 for no limit"
+            )
+
+    def plan(self, view: View, /) -> Plan:
+        """Prompts of the newly admitted, or one token for each running sequence."""
+        plan = Plan()
+        self._join(view, plan)
+        if not plan.admitted:
+            decode(view, plan)
+        if plan.blocked:
+            plan.limit = Limit.MEMORY
+        elif view.waiting:
+            full = len(view.running) >= self.max_seqs
+            plan.limit = Limit.MAX_SEQS if full else Limit.BUDGET
+        return plan
+
+    def _join(self, view: View, plan: Plan) -> None:
+        left = self.max_prompt_tokens or None
+        while view.waiting and len(view.running) < self.max_seqs:
+            seq = view.waiting[0]
+            want = seq.tokens - view.cached(seq)
+            if left is not None and want > left:
+                return
+            spare = view.headroom(self.watermark) if view.running else 0
+            if not view.admit(seq, seq.tokens, spare=spare):
+                plan.blocked = True
+                return
+            plan.admitted.append(seq)
+            plan.scheduled[seq] = want
+            if left is not None:
+                left -= want
+
+
+def decode(view: View, plan: Plan) -> None:
+    """One token for each running sequence; the last of the batch makes room where it must."""
+    at = 0
+    while at < len(view.running):
+        seq = view.running[at]
+        while not view.grow(seq, seq.computed + 1):
+            victim = view.running[-1]
+            view.preempt(victim)
+            plan.preempted.append(victim)
+            plan.blocked = True
+            if victim is seq:
+                return
+        plan.scheduled[seq] = 1
+        at += 1
+
+
+__all__ = ["Orca", "decode"]

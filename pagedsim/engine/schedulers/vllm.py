@@ -1,0 +1,129 @@
+"""Continuous batching as vLLM's V1 scheduler does it (0.33.0, synchronous scheduling).
+
+There is no prefill phase: every step each running sequence wants what it knows and has not
+computed, `tokens - computed`, and a shared budget limits the sum::
+
+    running, in order of admission          then waiting, head of line only
+    | 1 | 1 | 1 | chunk |  ...  ........... | chunk | chunk | ...         <= max_batched_tokens
+
+A step costs O(running) here. The rules are numbered as in docs/model.md, "One step".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pagedsim.engine.schedulers.bounds import at_least, share
+from pagedsim.errors import SpecError
+from pagedsim.protocols import Limit, Plan, Sequence, View
+
+
+class Vllm:
+    """Chunked prefill under a token budget, preemption by recomputation.
+
+    `max_seqs`, `max_batched_tokens`: limits of a step. `chunked`: whether a prompt may be
+    computed in parts. `long_prefill`: no sequence takes more than this in a step (0 = off).
+    `watermark`: share of the pool that must stay free when a request joins a batch. `full_input`:
+    admit only if all known tokens fit now. `policy`: "fcfs" or "priority".
+    """
+
+    def __init__(
+        self,
+        *,
+        max_seqs: int = 256,
+        max_batched_tokens: int = 2048,
+        chunked: bool = True,
+        long_prefill: int = 0,
+        watermark: float = 0.0,
+        full_input: bool = True,
+        policy: str = "fcfs",
+    ) -> None:
+        self.max_seqs = at_least("vllm: max_seqs", max_seqs, 1)
+        self.max_batched_tokens = at_least("vllm: max_batched_tokens", max_batched_tokens, 1)
+        self.long_prefill = at_least("vllm: long_prefill", long_prefill, 0)
+        self.watermark = share("vllm: watermark", watermark)
+        self.chunked = bool(chunked)
+        self.full_input = bool(full_input)
+        if policy not in ("fcfs", "priority"):
+            raise SpecError(f"vllm: policy is {policy}, must be fcfs or priority")
+        self.policy = policy
+
+    def check(self, max_len: int, /) -> None:
+        """Without chunks a prompt must fit the budget whole, or it would wait for ever."""
+        if not self.chunked and self.max_batched_tokens < max_len:
+            raise SpecError(
+                f"vllm: with chunked=0 max_batched_tokens is {self.max_batched_tokens}, "
+                f"must be >= the maximum length {max_len}"
+            )
+
+    def rank(self, seq: Sequence, /) -> Any:
+        """Order of the queue under the priority policy; None leaves it first come, first served."""
+        if self.policy == "fcfs":
+            return None
+        return (seq.priority, seq.arrival_ns, str(seq.id))
+
+    def plan(self, view: View, /) -> Plan:
+        """Running sequences first, then, if none was preempted, the queue."""
+        plan = Plan()
+        crowd = len(view.running) + len(view.waiting) > 1
+        chunk = self.long_prefill if self.long_prefill and crowd else view.max_len
+        budget = self._run(view, plan, chunk)
+        if plan.preempted:
+            plan.blocked = True
+        else:
+            self._join(view, plan, chunk, budget)
+        if plan.blocked:
+            plan.limit = Limit.MEMORY
+        elif view.waiting:
+            full = len(view.running) >= self.max_seqs
+            plan.limit = Limit.MAX_SEQS if full else Limit.BUDGET
+        return plan
+
+    def _run(self, view: View, plan: Plan, chunk: int) -> int:
+        """Give every running sequence what it wants; returns the budget that is left."""
+        budget = self.max_batched_tokens
+        at = 0
+        while at < len(view.running) and budget > 0:
+            seq = view.running[at]
+            want = min(seq.tokens - seq.computed, chunk, budget, view.max_len - 1 - seq.computed)
+            while not view.grow(seq, seq.computed + want):
+                victim = self._victim(view)
+                if victim in plan.scheduled:  # it stands before `at` and leaves the step
+                    budget += plan.scheduled.pop(victim)
+                    at -= 1
+                view.preempt(victim)
+                plan.preempted.append(victim)
+                if victim is seq:
+                    break
+            else:
+                plan.scheduled[seq] = want
+                budget -= want
+                at += 1
+        return budget
+
+    def _victim(self, view: View) -> Sequence:
+        if self.policy == "fcfs":
+            return view.running[-1]
+        return max(view.running, key=lambda seq: (seq.priority, seq.arrival_ns))
+
+    def _join(self, view: View, plan: Plan, chunk: int, budget: int) -> None:
+        """Admit from the head of the queue while budget, places and blocks last."""
+        while view.waiting and budget > 0 and len(view.running) < self.max_seqs:
+            seq = view.waiting[0]
+            hit = view.cached(seq)
+            want = min(seq.tokens - hit, chunk)
+            if want > budget:
+                if not self.chunked:
+                    return
+                want = budget
+            spare = view.headroom(self.watermark) if view.running else 0
+            whole = seq.tokens if self.full_input else 0
+            if not view.admit(seq, hit + want, whole=whole, spare=spare):
+                plan.blocked = True
+                return
+            plan.admitted.append(seq)
+            plan.scheduled[seq] = want
+            budget -= want
+
+
+__all__ = ["Vllm"]

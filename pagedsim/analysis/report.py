@@ -1,0 +1,286 @@
+"""What a run means: pure functions of a `Recording`, with the definitions of docs/model.md.
+
+A `Report` holds a recording, the trace it came from and the *span* the averages are over. Its
+properties are the values of the result file, each worked out when first asked for. Two rules:
+
+- averages over time weigh a step by its duration (by the part of it inside the span); the counts
+  are those right after the step's allocations, and time in which nothing runs has no weight;
+- statistics of requests are over those that arrived inside the span.
+
+Sums are exact integers, divided once at the end. Nothing here reads a clock or a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pagedsim.analysis import integrals, requests, results, series, span
+from pagedsim.analysis.results import TERMS, Run, Spread
+from pagedsim.engine.recording import BLOCKED, Recording, Status, Window
+from pagedsim.protocols import Int64, Limit
+from pagedsim.trace.trace import Trace
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Bound: TypeAlias = Callable[[Int64], tuple[Mask, npt.NDArray[np.float64]]]
+"""Of int64[n, 5] loads (columns as in `Load`): is each bound by compute; its FLOPs a byte."""
+
+_LOAD = ("sequences", "prefills", "tokens", "pairs", "context")
+_PERCENTS = (0, 50, 90, 99, 100)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Report:
+    """One run's numbers. Made by `report`; `span_ns` is None for the whole run."""
+
+    name: str
+    recording: Recording
+    trace: Trace
+    span_ns: tuple[int, int] | None = None
+    provenance: results.Provenance = field(default_factory=results.Provenance)
+    bound: Bound | None = None
+    ridge: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<Report {self.name!r}: {len(self.finished)} of {len(self.trace)} finished>"
+
+    @cached_property
+    def steps(self) -> Int64:
+        """int64[steps, columns of `Window`]: the steps of which some part is in the span."""
+        rows = np.concatenate([*series.steps(self.recording)])
+        inside = integrals.overlap(_column(rows, "start_ns"), _column(rows, "end_ns"), self.span_ns)
+        return rows[inside > 0]
+
+    @cached_property
+    def weights(self) -> Int64:
+        """int64[steps]: ns of each step that lie in the span, each above 0."""
+        return integrals.overlap(self.column("start_ns"), self.column("end_ns"), self.span_ns)
+
+    @cached_property
+    def busy_ns(self) -> int:
+        """Time in the span in which a step runs: the weight of everything."""
+        return integrals.total(self.weights)
+
+    def column(self, name: str) -> Int64:
+        """A column of `steps` by its name in `Window`, or ``"idle"``."""
+        if name == "idle":
+            return series.idle(self.steps, self.recording.capacity)
+        return _column(self.steps, name)
+
+    def integral(self, name: str) -> int:
+        """Σ column · ns over the span: an exact integer."""
+        return integrals.integral(self.column(name), self.weights)
+
+    def mean(self, name: str) -> float | None:
+        """Time-weighted mean of a column; None where no step ran."""
+        return integrals.share(self.integral(name), self.busy_ns)
+
+    def time_share(self, steps: Mask) -> float | None:
+        """Share of the busy time that the steps picked by `steps` take."""
+        return integrals.share(integrals.total(self.weights[steps]), self.busy_ns)
+
+    @cached_property
+    def integrals(self) -> dict[str, int]:
+        """Σ slots · ns of the six terms (they add up to capacity · busy), of shared and held."""
+        return {name: self.integral(name) for name in (*TERMS, "shared", "held")}
+
+    @cached_property
+    def memory(self) -> results.Memory:
+        """The account as shares of the capacity, time-weighted."""
+        whole = self.recording.capacity * self.busy_ns
+        sums = self.integrals
+        waste = sums["reserved"] + sums["internal"] + sums["external"]
+        return results.Memory(
+            **{name: integrals.share(sums[name], whole) for name in (*TERMS, "shared")},
+            waste=integrals.share(waste, whole),
+            waste_of_held=integrals.share(sums["held"] - sums["live"], sums["held"]),
+        )
+
+    def spread(self, name: str, unit: int = 1) -> Spread | None:
+        """Smallest, largest and nearest ranks of a column over time, in `unit`s."""
+        found = integrals.weighted_ranks(self.column(name), self.weights, _PERCENTS)
+        return Spread(*(value / unit for value in found)) if found else None
+
+    @cached_property
+    def memory_spread(self) -> dict[str, Spread]:
+        """Of each term, of shared and held: shares of the capacity."""
+        names = (*TERMS, "shared", "held")
+        spreads = {name: self.spread(name, self.recording.capacity) for name in names}
+        return {name: found for name, found in spreads.items() if found is not None}
+
+    @cached_property
+    def batch(self) -> results.Batch:
+        """Running sequences."""
+        peak = int(self.column("batch").max(initial=0))
+        return results.Batch(mean=self.mean("batch"), peak=peak, spread=self.spread("batch"))
+
+    @cached_property
+    def binds(self) -> results.Binds:
+        """What kept the batch from being larger, as shares of time."""
+        limit = self.column("limit") % BLOCKED
+        return results.Binds(**{of.name.lower(): self.time_share(limit == of) for of in Limit})
+
+    @cached_property
+    def blocked(self) -> float | None:
+        """Share of time with the head of the queue blocked."""
+        return self.time_share(self.column("limit") >= BLOCKED)
+
+    @cached_property
+    def compute(self) -> results.Compute | None:
+        """By what the steps are bound, if the step-time model can say."""
+        if self.bound is None:
+            return None
+        by_compute, intensity = self.bound(np.stack([self.column(name) for name in _LOAD], axis=1))
+        mean = float(intensity @ self.weights) / self.busy_ns if self.busy_ns else None
+        return results.Compute(
+            compute_bound=self.time_share(by_compute),
+            bandwidth_bound=self.time_share(~by_compute),
+            intensity=mean,
+            ridge=self.ridge,
+        )
+
+    @cached_property
+    def arrived(self) -> Int64:
+        """Rows of the requests that arrived in the span."""
+        arrivals = self.recording.requests.arrival_ns
+        if self.span_ns is None:
+            return np.arange(len(arrivals), dtype=np.int64)
+        low, high = self.span_ns
+        return np.flatnonzero((arrivals >= low) & (arrivals < high))
+
+    def rows(self, *status: Status) -> Int64:
+        """Rows of those that arrived in the span and ended so."""
+        return self.arrived[np.isin(self.recording.requests.status[self.arrived], status)]
+
+    @cached_property
+    def finished(self) -> Int64:
+        """Rows of finished requests, truncated ones included."""
+        return self.rows(Status.FINISHED, Status.TRUNCATED)
+
+    @cached_property
+    def latency(self) -> results.Latency:
+        """Of finished requests, in s."""
+        return requests.latency(self.recording.requests, self.finished)
+
+    @cached_property
+    def throughput(self) -> results.Throughput:
+        """What finished in the span, a second."""
+        return requests.throughput(self.recording, self.span_ns)
+
+    @cached_property
+    def prefix(self) -> results.Prefix:
+        """Hits over first admissions."""
+        return requests.prefix(self.recording.requests, self.trace, self.arrived)
+
+    @cached_property
+    def span(self) -> results.Span | None:
+        """What the averages are over, in s from the first arrival; None where no step ran."""
+        if not len(self.steps):
+            return None
+        origin = span.first_arrival(self.recording)
+        whole = (origin, int(self.column("end_ns").max()))
+        low, high = ((at - origin) / 10**9 for at in self.span_ns or whole)
+        return results.Span(from_s=low, to_s=high, busy_s=self.busy_ns / 10**9)
+
+    @cached_property
+    def run(self) -> Run:
+        """All of it, as it stands in the result file."""
+        rows = self.recording.requests
+        preempted = rows.preemptions[self.arrived]
+        refused, cut = requests.token_shares(rows, self.trace, self.arrived)
+        makespan = requests.makespan_ns(self.recording)
+        arrived = set(self.arrived.tolist()) if self.recording.refused else set()
+        return Run(
+            name=self.name,
+            capacity_tokens=self.recording.capacity,
+            finished=len(self.finished),
+            refused=len(self.rows(Status.REFUSED)),
+            truncated=len(self.rows(Status.TRUNCATED)),
+            dropped=self.trace.dropped,
+            makespan_s=None if makespan is None else makespan / 10**9,
+            memory=self.memory,
+            batch=self.batch,
+            binds=self.binds,
+            preemptions=integrals.total(preempted),
+            preempted_requests=int(np.count_nonzero(preempted)),
+            recomputed_tokens=integrals.total(rows.recomputed[self.arrived]),
+            prefix=self.prefix,
+            throughput=self.throughput,
+            latency=self.latency,
+            provenance=self.provenance,
+            unfinished=len(self.rows(Status.UNFINISHED)),
+            steps=len(self.steps),
+            blocked=self.blocked,
+            span=self.span,
+            memory_spread=self.memory_spread,
+            compute=self.compute,
+            refused_token_share=refused,
+            truncated_token_share=cut,
+            refused_requests=tuple(
+                results.Refused(row=r.row, reason=r.reason, value=r.value, bound=r.bound)
+                for r in self.recording.refused
+                if r.row in arrived
+            ),
+            truncated_requests=tuple(self.rows(Status.TRUNCATED).tolist()),
+        )
+
+    def windows_frame(self) -> pl.DataFrame:
+        """A row a recorded window of the whole run; columns in docs/model.md."""
+        return series.windows_frame(self.recording)
+
+    def requests_frame(self) -> pl.DataFrame:
+        """A row a request of the trace, whenever it arrived; columns in docs/model.md."""
+        return series.requests_frame(self.recording, self.trace)
+
+
+def report(
+    recording: Recording,
+    trace: Trace,
+    *,
+    name: str,
+    window: span.SpanSpec = None,
+    provenance: results.Provenance | None = None,
+    bound: Bound | None = None,
+    ridge: float | None = None,
+) -> Report:
+    """The numbers of one run. O(1): they are worked out as they are asked for.
+
+    `window` restricts the averages: None, ``"steady"``, ``"A:B"`` or (A, B) in s from the first
+    arrival; SpecError where no step runs in it. `bound` says of each step's load whether it is
+    bound by compute and its FLOPs a byte; `ridge` is the device's balance of the two.
+    """
+    return Report(
+        name=name,
+        recording=recording,
+        trace=trace,
+        span_ns=span.resolve(recording, window),
+        provenance=provenance or results.Provenance(),
+        bound=bound,
+        ridge=ridge,
+    )
+
+
+def result(
+    runs: Sequence[Report | Run], device: results.DeviceInfo, trace: Trace
+) -> results.Result:
+    """The result file of runs of one trace on one device."""
+    return results.Result(
+        trace=requests.trace_info(trace),
+        device=device,
+        runs=tuple(run.run if isinstance(run, Report) else run for run in runs),
+    )
+
+
+def _column(rows: Int64, name: str) -> Int64:
+    return rows[:, Window._fields.index(name)]
+
+
+__all__ = ["Bound", "Report", "report", "result"]

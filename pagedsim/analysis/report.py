@@ -188,7 +188,9 @@ class Report:
         origin = span.first_arrival(self.recording)
         whole = (origin, int(self.column("end_ns").max()))
         low, high = ((at - origin) / 10**9 for at in self.span_ns or whole)
-        return results.Span(from_s=low, to_s=high, busy_s=self.busy_ns / 10**9)
+        return results.Span(
+            from_s=low, to_s=high, busy_s=self.busy_ns / 10**9, whole=self.span_ns is None
+        )
 
     @cached_property
     def run(self) -> Run:

@@ -107,6 +107,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     from_s: float
     to_s: float
     busy_s: float
+    whole: bool = True  # the whole run, no ``--window``
 
 
 class Compute(msgspec.Struct, frozen=True, kw_only=True):

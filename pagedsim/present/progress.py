@@ -1,0 +1,103 @@
+"""A progress bar on standard error, for people only.
+
+It appears on a terminal, after half a second, with the rate and the time left, and goes when the
+work is done. Anywhere else, and in a run that is done sooner, it writes nothing. Why not rich's
+own refreshing: a thread that redraws takes the interpreter from the engine, so the engine's calls
+redraw, ten times a second.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
+APPEARS_S = 0.5
+REDRAWS_S = 0.1
+
+
+class Progress:
+    """A context manager to be called with how many requests are done; each call is cheap::
+
+    with Progress(len(trace), "paged") as progress:
+        simulate(..., progress=progress)
+    """
+
+    def __init__(
+        self,
+        total: int,
+        label: str = "",
+        *,
+        stream: IO[str] | None = None,
+        no_color: bool = False,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._total, self._label, self._no_color = total, label, no_color
+        self._stream = sys.stderr if stream is None else stream
+        self._clock = clock
+        self._shown: tuple[RichProgress, TaskID] | None = None
+        terminal = self._stream.isatty()
+        self._next = clock() + APPEARS_S if terminal else float("inf")
+
+    def __call__(self, done: int) -> None:
+        """`done` requests of the total are done; redraws now and then."""
+        now = self._clock()
+        if now >= self._next:
+            self._next = now + REDRAWS_S
+            self._draw(done)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Take the bar away, whatever happened."""
+        if self._shown is not None:
+            self._shown[0].stop()
+            self._shown = None
+        self._next = float("inf")
+
+    def _draw(self, done: int) -> None:
+        if self._shown is None:
+            self._shown = self._appear()
+        bar, task = self._shown
+        bar.update(task, completed=done, refresh=True)
+
+    def _appear(self) -> tuple[RichProgress, TaskID]:
+        from rich import progress as parts
+        from rich.text import Text
+
+        from pagedsim.present.numbers import plain, significant
+        from pagedsim.present.tables import console
+
+        class Rate(parts.ProgressColumn):
+            """Requests a second, of wall time."""
+
+            def render(self, task: parts.Task) -> Text:
+                return Text(f"{significant(task.finished_speed or task.speed)}/s")
+
+        bar = parts.Progress(
+            parts.TextColumn("{task.description}", markup=False),
+            parts.BarColumn(),
+            parts.MofNCompleteColumn(),
+            Rate(),
+            parts.TimeRemainingColumn(),
+            console=console(no_color=self._no_color, file=self._stream),
+            auto_refresh=False,
+            transient=True,
+        )
+        bar.start()
+        return bar, bar.add_task(plain(self._label, 24), total=self._total)
+
+
+__all__ = ["Progress"]

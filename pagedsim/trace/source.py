@@ -1,0 +1,124 @@
+"""The bytes of a trace: from a file or standard input, decompressed and hashed.
+
+Compression is told by magic bytes, never by a file's name. A `Source` also knows how to complain:
+every message about a trace starts with its label, and with the line where there is one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import sys
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from pagedsim.errors import InputError
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_BOM = b"\xef\xbb\xbf"
+_SUFFIXES = {".gz", ".zst", ".csv", ".json", ".jsonl", ".parquet", ".txt"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Decompressed bytes and what they are called.
+
+    `label` stands in messages, `name` becomes the trace's; `sha256` is of `data`. `drop_zero`:
+    rows with zero output are left out and counted; else they are refused.
+    """
+
+    label: str
+    name: str
+    data: bytes
+    sha256: str
+    drop_zero: bool = True
+
+    def error(self, text: str, line: int | None = None) -> InputError:
+        """An error to raise, with its place in front."""
+        place = self.label if line is None else f"{self.label}:{line}"
+        return InputError(f"{place}: {text}")
+
+    def body(self) -> bytes:
+        """`data` without a byte-order mark; raises InputError unless it is UTF-8 text."""
+        data = self.data
+        if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise self.error("the text is UTF-16, must be UTF-8", 1)
+        if (zero := data.find(b"\0")) >= 0:
+            line = data.count(b"\n", 0, zero) + 1
+            raise self.error(f"byte {zero} is NUL: binary data, not a trace", line)
+        body = data.removeprefix(_BOM)
+        try:
+            body.isascii() or body.decode()
+        except UnicodeDecodeError as bad:
+            line = body.count(b"\n", 0, bad.start) + 1
+            text = f"byte 0x{body[bad.start]:02x} is not UTF-8 text (is it Latin-1?)"
+            raise self.error(text, line) from None
+        if not body.strip():
+            raise self.error("the file is empty", 1)
+        return body
+
+
+def open_source(path: str | os.PathLike[str], *, drop_zero: bool = True) -> Source:
+    """Read a file, or standard input for ``-``, whole.
+
+    Raises InputError where it cannot be read or decompressed.
+    """
+    label = os.fspath(path)
+    if label == "-":
+        label, name, raw = "<stdin>", "stdin", sys.stdin.buffer.read()
+    else:
+        name = _stem(Path(path))
+        try:
+            raw = Path(path).read_bytes()
+        except IsADirectoryError:
+            raise InputError(f"{label}: is a folder, a trace file is needed") from None
+        except FileNotFoundError:
+            raise InputError(f"{label}: no such file") from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise InputError(f"{label}: cannot be read: {reason}") from None
+    data = decompress(raw, label)
+    return Source(label, name, data, hashlib.sha256(data).hexdigest(), drop_zero)
+
+
+def decompress(raw: bytes, label: str) -> bytes:
+    """`raw`, or what it holds if it is gzip or Zstandard data."""
+    if raw.startswith(_GZIP):
+        try:
+            return gzip.decompress(raw)
+        except EOFError:
+            raise InputError(f"{label}: the gzip data end early; the file is truncated") from None
+        except (OSError, zlib.error) as error:
+            raise InputError(f"{label}: broken gzip data: {error}") from None
+    if raw.startswith(_ZSTD):
+        return _zstd(raw, label)
+    return raw
+
+
+def _zstd(raw: bytes, label: str) -> bytes:
+    import zstandard
+
+    parts = []
+    while raw:
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        try:
+            parts.append(frame.decompress(raw))
+        except zstandard.ZstdError as error:
+            raise InputError(f"{label}: broken Zstandard data: {error}") from None
+        if not frame.eof:
+            raise InputError(f"{label}: the Zstandard data end early; the file is truncated")
+        raw = frame.unused_data
+    return b"".join(parts)
+
+
+def _stem(path: Path) -> str:
+    name = path.name
+    while Path(name).suffix in _SUFFIXES:
+        name = Path(name).stem
+    return name or path.name
+
+
+__all__ = ["Source", "decompress", "open_source"]

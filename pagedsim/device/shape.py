@@ -1,0 +1,167 @@
+"""The shape of a model, and the bytes that the KV of one token takes.
+
+Words: a *layer* is one attention + one feed-forward; *heads* are query heads, *KV heads* those
+whose keys and values are stored; *MLA* stores one latent per layer and token in their place; a
+*rank* is one GPU of tp · pp; a *stage* is the run of layers that a pipeline rank holds.
+
+Law: sizes are exact (int, or Fraction where 4-bit formats make half bytes); nothing is rounded
+before whole blocks are counted. Every layer counts as full attention for now: `Model.caveats`
+says so for models with sliding windows, recurrent layers or shared KV.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from pagedsim.device.dtypes import Bytes, half, kv_format, whole
+from pagedsim.errors import DeviceError
+
+
+@dataclass(frozen=True, slots=True)
+class Mla:
+    """Multi-head latent attention: ranks and head sizes, as in DeepSeek-V2 (arXiv 2405.04434).
+
+    `q_rank` is None where queries are projected directly.
+    """
+
+    kv_rank: int
+    rope_dim: int
+    nope_dim: int
+    value_dim: int
+    q_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """Routed experts: `count`, of which a token uses `per_token`, each of width `ffn`.
+
+    `shared_ffn` is the total width of the experts that every token uses; the first
+    `dense_layers` layers have a plain feed-forward instead.
+    """
+
+    count: int
+    per_token: int
+    ffn: int
+    shared_ffn: int = 0
+    dense_layers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What of a model decides its memory and work; see `find_model` and `read_config`.
+
+    `max_len` is None where the configuration states no maximum length. `gated` feed-forwards have
+    three matrices, others two. `positions` counts learned position embeddings. `window_layers`,
+    `recurrent_layers` and `shared_kv_layers` count layers that need less KV than full attention
+    does; `window` is the former's size. `weights_dtype` is what the checkpoint stores its linear
+    layers in, '' where that is `dtype`.
+    """
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    vocab: int
+    max_len: int | None = None
+    source: str = ""
+    dtype: str = "bf16"
+    weights_dtype: str = ""
+    gated: bool = True
+    tie: bool = False
+    positions: int = 0
+    mla: Mla | None = None
+    experts: Experts | None = None
+    window: int = 0
+    window_layers: int = 0
+    recurrent_layers: int = 0
+    shared_kv_layers: int = 0
+
+    @property
+    def attention(self) -> str:
+        """MHA, GQA, MQA or MLA."""
+        if self.mla is not None:
+            return "MLA"
+        if self.kv_heads == self.heads:
+            return "MHA"
+        return "MQA" if self.kv_heads == 1 else "GQA"
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What the sizes take as full attention although it is not, one sentence each."""
+        found = []
+        for count, what in (
+            (self.window_layers, f"use a sliding window of {self.window:,} tokens"),
+            (self.recurrent_layers, "are recurrent and keep a state in place of KV"),
+            (self.shared_kv_layers, "reuse another layer's KV"),
+        ):
+            if count:
+                found.append(
+                    f"{count} of {self.layers} layers {what}; "
+                    "all layers are counted as full attention"
+                )
+        return tuple(found)
+
+    def kv_bytes_per_token(self, kv_dtype: str = "auto", tp: int = 1, pp: int = 1) -> Bytes:
+        """Bytes that the KV of one token takes on the rank that holds most of it.
+
+        ``2 · layers · kv_heads · head_dim · element``, or for MLA
+        ``layers · (kv_rank + rope_dim) · element``; tp=1, pp=1 is the whole model. Tensor
+        parallelism splits the KV heads (`kv_heads_per_rank`) but never an MLA latent; pipeline
+        parallelism splits the layers (`stages`).
+        """
+        return whole(self.kv_bytes_per_layer(kv_dtype, tp) * max(self.stages(pp)))
+
+    def kv_bytes_per_layer(self, kv_dtype: str = "auto", tp: int = 1) -> Fraction:
+        """Bytes of one token's KV in one layer on one rank."""
+        if self.mla is not None:
+            self.heads_per_rank(tp)
+            if kv_dtype.lower() == "fp8_ds_mla":
+                return Fraction(656)  # fixed by its kernel, whatever the shape
+            kind = kv_format(half(self.dtype) if kv_dtype == "auto" else kv_dtype)
+            if kind.scales:
+                raise DeviceError(f"{self.name} keeps MLA latents: {kind.name} needs KV heads")
+            return (self.mla.kv_rank + self.mla.rope_dim) * kind.element
+        kind = kv_format(half(self.dtype) if kv_dtype == "auto" else kv_dtype)
+        heads = self.kv_heads_per_rank(tp)
+        return heads * (2 * self.head_dim * kind.element + kind.scales)
+
+    def heads_per_rank(self, tp: int) -> int:
+        """Query heads on a rank; DeviceError unless tp divides them."""
+        if tp < 1:
+            raise DeviceError(f"tp is {tp}, must be >= 1")
+        if self.heads % tp:
+            raise DeviceError(f"{self.name}: tp {tp} does not divide {self.heads} query heads")
+        return self.heads // tp
+
+    def kv_heads_per_rank(self, tp: int) -> int:
+        """KV heads on a rank: kv_heads / tp, or 1 (replicated) where tp is a multiple of them."""
+        if tp < 1:
+            raise DeviceError(f"tp is {tp}, must be >= 1")
+        if tp <= self.kv_heads:
+            if self.kv_heads % tp:
+                raise DeviceError(f"{self.name}: tp {tp} does not divide {self.kv_heads} KV heads")
+            return self.kv_heads // tp
+        if tp % self.kv_heads:
+            raise DeviceError(
+                f"{self.name}: tp {tp} is no multiple of {self.kv_heads} KV heads, so they can "
+                "neither be split nor replicated evenly"
+            )
+        return 1
+
+    def stages(self, pp: int) -> tuple[int, ...]:
+        """Layers of each pipeline stage, as vLLM splits them.
+
+        ``layers // pp`` each; the remainder goes one each to the stages before the last, from the
+        second-last backwards (80 over 3: 27, 27, 26; 62 over 4: 15, 16, 16, 15).
+        """
+        if not 1 <= pp <= self.layers:
+            raise DeviceError(f"{self.name}: pp is {pp}, must be in 1 … {self.layers} (layers)")
+        each, rest = divmod(self.layers, pp)
+        return tuple(each + (pp - 1 - rest <= stage < pp - 1) for stage in range(pp))
+
+
+__all__ = ["Experts", "Mla", "Model"]

@@ -12,10 +12,10 @@ Sums are exact integers, divided once at the end. Nothing here reads a clock or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -23,17 +23,32 @@ import numpy.typing as npt
 from pagedsim.analysis import integrals, requests, results, series, span
 from pagedsim.analysis.results import TERMS, Run, Spread
 from pagedsim.engine.recording import BLOCKED, Recording, Status, Window
-from pagedsim.protocols import Int64, Limit
+from pagedsim.protocols import Int64, Limit, StepTime
 from pagedsim.trace.trace import Trace
 
 if TYPE_CHECKING:
     import polars as pl
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-Bound: TypeAlias = Callable[[Int64], tuple[Mask, npt.NDArray[np.float64]]]
-"""Of int64[n, 5] loads (columns as in `Load`): is each bound by compute; its FLOPs a byte."""
 
-_LOAD = ("sequences", "prefills", "tokens", "pairs", "context")
+
+@runtime_checkable
+class SupportsBounds(Protocol):
+    """A step-time model that knows what a step is bound by; columns of loads in, a row a step."""
+
+    ridge: float  # FLOPs a byte at which the device's compute and bandwidth balance
+
+    def bounds(self, tokens: Int64, pairs: Int64, context: Int64, /) -> Mask:
+        """True where a step is bound by compute, False where by bandwidth."""
+        ...
+
+    def intensities(
+        self, tokens: Int64, pairs: Int64, context: Int64, /
+    ) -> npt.NDArray[np.float64]:
+        """FLOPs a byte of each."""
+        ...
+
+
 _PERCENTS = (0, 50, 90, 99, 100)
 
 
@@ -46,8 +61,7 @@ class Report:
     trace: Trace
     span_ns: tuple[int, int] | None = None
     provenance: results.Provenance = field(default_factory=results.Provenance)
-    bound: Bound | None = None
-    ridge: float | None = None
+    steptime: StepTime | None = None
 
     def __repr__(self) -> str:
         return f"<Report {self.name!r}: {len(self.finished)} of {len(self.trace)} finished>"
@@ -55,7 +69,7 @@ class Report:
     @cached_property
     def steps(self) -> Int64:
         """int64[steps, columns of `Window`]: the steps of which some part is in the span."""
-        rows = np.concatenate([*series.steps(self.recording)])
+        rows = np.concatenate([*series.steps(self.recording, self.steptime)])
         inside = integrals.overlap(_column(rows, "start_ns"), _column(rows, "end_ns"), self.span_ns)
         return rows[inside > 0]
 
@@ -136,15 +150,17 @@ class Report:
     @cached_property
     def compute(self) -> results.Compute | None:
         """By what the steps are bound, if the step-time model can say."""
-        if self.bound is None:
+        model = self.steptime
+        if not isinstance(model, SupportsBounds):
             return None
-        by_compute, intensity = self.bound(np.stack([self.column(name) for name in _LOAD], axis=1))
-        mean = float(intensity @ self.weights) / self.busy_ns if self.busy_ns else None
+        loads = [self.column(name) for name in ("tokens", "pairs", "context")]
+        by_compute, intensities = model.bounds(*loads), model.intensities(*loads)
+        mean = float(intensities @ self.weights) / self.busy_ns if self.busy_ns else None
         return results.Compute(
             compute_bound=self.time_share(by_compute),
             bandwidth_bound=self.time_share(~by_compute),
             intensity=mean,
-            ridge=self.ridge,
+            ridge=model.ridge,
         )
 
     @cached_property
@@ -250,14 +266,13 @@ def report(
     name: str,
     window: span.SpanSpec = None,
     provenance: results.Provenance | None = None,
-    bound: Bound | None = None,
-    ridge: float | None = None,
+    steptime: StepTime | None = None,
 ) -> Report:
     """The numbers of one run. O(1): they are worked out as they are asked for.
 
     `window` restricts the averages: None, ``"steady"``, ``"A:B"`` or (A, B) in s from the first
-    arrival; SpecError where no step runs in it. `bound` says of each step's load whether it is
-    bound by compute and its FLOPs a byte; `ridge` is the device's balance of the two.
+    arrival; SpecError where no step runs in it. `steptime` is the model of the run: needed where
+    it took many steps at once, and for what steps are bound by if it is a `SupportsBounds`.
     """
     return Report(
         name=name,
@@ -265,8 +280,7 @@ def report(
         trace=trace,
         span_ns=span.resolve(recording, window),
         provenance=provenance or results.Provenance(),
-        bound=bound,
-        ridge=ridge,
+        steptime=steptime,
     )
 
 
@@ -285,4 +299,4 @@ def _column(rows: Int64, name: str) -> Int64:
     return rows[:, Window._fields.index(name)]
 
 
-__all__ = ["Bound", "Report", "report", "result"]
+__all__ = ["Report", "SupportsBounds", "report", "result"]

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from pagedsim.engine.recording import BLOCKED, Recording, Status, Window
+from pagedsim.engine.recording import BLOCKED, Recording, Start, Status, Window
+from pagedsim.errors import ContractError
 from pagedsim.files import write_whole
-from pagedsim.protocols import Int64, Limit
+from pagedsim.protocols import Int64, Limit, Load, StepTime, SupportsRamp
 from pagedsim.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -22,27 +23,101 @@ if TYPE_CHECKING:
 
     Columns: TypeAlias = dict[str, Int64 | pl.Series]
 
+_AT = {name: at for at, name in enumerate(Window._fields)}
 CHUNK = 1 << 16  # rows that are in memory at once as a frame
 
 _TIMES = ("admitted_ns", "first_token_ns", "finish_ns")
 _COUNTS = ("generated", "hit", "resumed_hit", "preemptions", "recomputed")
 
 
-def steps(recording: Recording, rows: int = CHUNK) -> Iterator[Int64]:
-    """Chunks of int64[<= rows, columns of `Window`], a row a step, in order; at least one chunk.
+def steps(
+    recording: Recording, steptime: StepTime | None = None, rows: int = CHUNK
+) -> Iterator[Int64]:
+    """Chunks of int64[about `rows`, columns of `Window`], a row a step, in order; at least one.
 
-    A window of one step is its own row, and no window has more yet.
+    A window of one step is its own row. One of many needs `steptime`, the model of the run, to
+    say when its steps end (ContractError if they do not add up to the window); see
+    `engine.recording` for what changes from step to step.
     """
     windows = recording.windows
-    assert (windows[:, Window._fields.index("steps")] == 1).all(), "a window of many steps"
-    for start in range(0, max(len(windows), 1), rows):
-        yield windows[start : start + rows]
+    last = np.cumsum(windows[:, _AT["steps"]])
+    start = 0
+    while start < max(len(windows), 1):
+        before = last[start - 1] if start else 0
+        end = max(int(np.searchsorted(last, before + rows, side="right")), start + 1)
+        yield _expanded(recording, steptime, start, end)
+        start = end
+
+
+def _expanded(recording: Recording, steptime: StepTime | None, first: int, last: int) -> Int64:
+    """The steps of the windows [first, last)."""
+    windows = recording.windows[first:last]
+    counts = windows[:, _AT["steps"]]
+    if (counts == 1).all():
+        return windows
+    if steptime is None:
+        raise ContractError("windows of many steps: the run's step-time model is needed for them")
+    ends = np.cumsum(counts)
+    bases = ends - counts  # row of each window's first step
+    out: Int64 = np.repeat(windows, counts, axis=0)
+    j = np.arange(len(out)) - np.repeat(bases, counts)
+    grown = j * out[:, _AT["sequences"]]
+    for name in ("pairs", "context", "live"):
+        out[:, _AT[name]] += grown
+    taken = _taken(recording, first, last, bases, counts)
+    out[:, _AT["held"]] += taken[0]
+    out[:, _AT["internal"]] += taken[1]
+    out[:, _AT["reserved"]] += taken[0] - taken[1] - grown
+    out[:, _AT["external"]] -= np.where(out[:, _AT["limit"]] >= BLOCKED, taken[0], 0)
+    for base, window in zip(bases.tolist(), windows.tolist(), strict=True):
+        count = window[_AT["steps"]]
+        if count > 1:
+            ns = _prices(steptime, Load(*(window[_AT[name]] for name in Load._fields)), count)
+            reached = window[_AT["start_ns"]] + np.cumsum(ns)
+            if reached[-1] != window[_AT["end_ns"]]:
+                raise ContractError(
+                    f"step {window[0]}: {count} steps end at {reached[-1]} ns, the window at"
+                    f" {window[_AT['end_ns']]} ns: not the step-time model of the run"
+                )
+            out[base + 1 : base + count, _AT["start_ns"]] = reached[:-1]
+            out[base : base + count, _AT["end_ns"]] = reached
+    out[:, _AT["step"]] += j
+    out[:, _AT["steps"]] = 1
+    out[:, _AT["ramp_ns"]] = 0
+    return out
+
+
+def _taken(
+    recording: Recording, first: int, last: int, bases: Int64, counts: Int64
+) -> tuple[Int64, Int64]:
+    """Slots held, and never to be filled, that each step has more than its window's first."""
+    starts = recording.starts
+    window = starts[:, Start._fields.index("window")]
+    starts = starts[(window >= first) & (window < last)]
+    window, offset, _, held, internal = starts.T
+    rows = bases[window - first] + offset
+    found = []
+    for amount in (held, internal):
+        sums = np.zeros(int(counts.sum()), np.int64)
+        np.add.at(sums, rows, amount)
+        np.cumsum(sums, out=sums)
+        before = np.where(bases > 0, sums[bases - 1], 0)  # nothing is taken in a first step
+        found.append(sums - np.repeat(before, counts))
+    return found[0], found[1]
+
+
+def _prices(steptime: StepTime, load: Load, count: int) -> Int64:
+    """int64[count]: ns of `load` and of the next steps of the same sequences."""
+    if isinstance(steptime, SupportsRamp):
+        return steptime.ramp(load, count)
+    grown = (load.sequences * j for j in range(count))
+    loads = (load._replace(pairs=load.pairs + k, context=load.context + k) for k in grown)
+    return np.array([steptime.ns(each) for each in loads], np.int64)
 
 
 def idle(rows: Int64, capacity: int) -> Int64:
     """int64[rows]: the sixth term, what the other five of each row leave of the capacity."""
-    first, last = (Window._fields.index(term) for term in ("live", "cached"))
-    used: Int64 = rows[:, first : last + 1].sum(axis=1)
+    used: Int64 = rows[:, _AT["live"] : _AT["cached"] + 1].sum(axis=1)
     return capacity - used
 
 
@@ -63,9 +138,11 @@ def write_windows(path: str | os.PathLike[str], recording: Recording) -> None:
     _write(path, (_steps_frame(part, recording.capacity) for part in parts))
 
 
-def write_steps(path: str | os.PathLike[str], recording: Recording) -> None:
+def write_steps(
+    path: str | os.PathLike[str], recording: Recording, steptime: StepTime | None = None
+) -> None:
     """Write a row a step to a Parquet file, of which a chunk at a time is in memory."""
-    _write(path, (_steps_frame(part, recording.capacity) for part in steps(recording)))
+    _write(path, (_steps_frame(part, recording.capacity) for part in steps(recording, steptime)))
 
 
 def write_requests(path: str | os.PathLike[str], recording: Recording, trace: Trace) -> None:
@@ -91,7 +168,7 @@ def _steps_frame(rows: Int64, capacity: int) -> pl.DataFrame:
     import polars as pl
 
     columns: Columns = {name: rows[:, i] for i, name in enumerate(Window._fields)}
-    limit = rows[:, Window._fields.index("limit")]
+    limit = rows[:, _AT["limit"]]
     frame = pl.DataFrame(columns)
     return frame.with_columns(
         pl.Series("idle", idle(rows, capacity), pl.Int64),

@@ -23,7 +23,7 @@ REDRAWS_S = 0.1
 
 
 class Progress:
-    """A context manager to be called with how many requests are done; each call is cheap::
+    """A context manager to be called with how many more requests are done; calls are cheap::
 
     with Progress(len(trace), "paged") as progress:
         simulate(..., progress=progress)
@@ -39,18 +39,20 @@ class Progress:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._total, self._label, self._no_color = total, label, no_color
+        self._done = 0
         self._stream = sys.stderr if stream is None else stream
         self._clock = clock
         self._shown: tuple[RichProgress, TaskID] | None = None
         terminal = self._stream.isatty()
         self._next = clock() + APPEARS_S if terminal else float("inf")
 
-    def __call__(self, done: int) -> None:
-        """`done` requests of the total are done; redraws now and then."""
+    def __call__(self, more: int) -> None:
+        """`more` requests of the total are done; redraws now and then."""
+        self._done += more
         now = self._clock()
         if now >= self._next:
             self._next = now + REDRAWS_S
-            self._draw(done)
+            self._draw()
 
     def __enter__(self) -> Progress:
         return self
@@ -67,11 +69,11 @@ class Progress:
             self._shown = None
         self._next = float("inf")
 
-    def _draw(self, done: int) -> None:
+    def _draw(self) -> None:
         if self._shown is None:
             self._shown = self._appear()
         bar, task = self._shown
-        bar.update(task, completed=done, refresh=True)
+        bar.update(task, completed=self._done, refresh=True)
 
     def _appear(self) -> tuple[RichProgress, TaskID]:
         from rich import progress as parts

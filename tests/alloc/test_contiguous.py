@@ -89,7 +89,7 @@ def test_holes_join_their_neighbours(place: str, order: tuple[int, ...]) -> None
     assert start(allocator, 12) == 0
 
 
-def test_the_longest_whole_of_an_extent_is_room_and_no_more() -> None:
+def test_room_is_what_was_asked_for() -> None:
     allocator = Contiguous(64, max_len=32, place="buddy", reserve="exact")
     seq = Seq(3, 4, 8)
     assert allocator.admit(seq, 2)

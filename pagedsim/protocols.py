@@ -18,10 +18,11 @@ slower, or less to see.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -117,7 +118,10 @@ class Allocator(Protocol):
         ...
 
     def room(self, seq: Sequence, /) -> int:
-        """Tokens that `seq` can store without asking again, in slots it alone holds."""
+        """Tokens that `seq` can store without asking again, in slots it alone holds.
+
+        Up to here `grow` succeeds and changes nothing.
+        """
         ...
 
     def usage(self) -> Usage:
@@ -209,12 +213,15 @@ class Limit(IntEnum):
 class Plan:
     """What a scheduler decided for one step; the slots are taken already.
 
-    `scheduled`: tokens of each sequence, in scheduling order. `preempted`, `admitted`: in order.
-    `blocked`: the head of the queue was tried and refused for want of memory, or a preemption
-    closed admission. `limit`: what kept the batch from being larger.
+    `scheduled`: tokens of each sequence, in scheduling order. `decoding`: every sequence that
+    decodes is scheduled too, with one token, and left out of `scheduled` (only where the view is
+    a `BatchView`). `preempted`, `admitted`: in order. `blocked`: the head of the queue was tried
+    and refused for want of memory, or a preemption closed admission. `limit`: what kept the batch
+    from being larger.
     """
 
     scheduled: dict[Any, int] = field(default_factory=dict)
+    decoding: bool = False
     preempted: list[Any] = field(default_factory=list)
     admitted: list[Any] = field(default_factory=list)
     blocked: bool = False
@@ -269,6 +276,36 @@ class View(Protocol):
         ...
 
 
+class BatchView(View, Protocol):
+    """A view of an engine that can step all decoding sequences at once, without touching them.
+
+    A sequence decodes when it wants exactly one token because only the last is not computed.
+    """
+
+    @property
+    def decoding(self) -> int:
+        """Running sequences that decode."""
+        ...
+
+    @property
+    def prefilling(self) -> SequenceOf[Sequence]:
+        """Those that do not, in running order."""
+        ...
+
+    def grow_all(self, wants: dict[Any, int], /) -> bool:
+        """Grow, in running order, all that decode by one token and the others by `wants`.
+
+        False at the first refusal; those before it keep what they got, which is what growing them
+        one by one would have given them, and growing them again changes nothing.
+        """
+        ...
+
+
+def batched(view: View) -> BatchView | None:
+    """`view` if it is a `BatchView`, else None. O(1), unlike a check of the protocol."""
+    return cast(BatchView, view) if hasattr(view, "grow_all") else None
+
+
 class Scheduler(Protocol):
     """Decides each step: who runs, with how many tokens, who is admitted, who is preempted."""
 
@@ -288,12 +325,25 @@ class Scheduler(Protocol):
 class SupportsRank(Protocol):
     """A scheduler that orders its queue."""
 
-    def rank(self, seq: Sequence, /) -> Any:
-        """A key, fixed while the sequence waits; the smallest is the head.
+    @property
+    def rank(self) -> Callable[[Sequence], Any] | None:
+        """A key of a sequence, fixed while it waits; the smallest is the head.
 
-        None for every sequence: first come, first served, a preempted one to the front.
+        None instead of a function: first come, first served, a preempted one to the front.
         """
         ...
+
+
+@runtime_checkable
+class SupportsSteady(Protocol):
+    """A scheduler under which nothing changes by itself.
+
+    `steady` True promises: after a plan that scheduled all that decode and nobody else, and
+    preempted none, the next plan is the same again, as long as no sequence finishes, none is
+    refused room, and no arrival finds the queue empty or becomes its head.
+    """
+
+    steady: bool
 
 
 @runtime_checkable
@@ -331,6 +381,7 @@ def headroom(allocator: Allocator, share: float) -> int:
 
 __all__ = [
     "Allocator",
+    "BatchView",
     "Foreseen",
     "Int64",
     "Limit",
@@ -346,7 +397,9 @@ __all__ = [
     "SupportsRamp",
     "SupportsRank",
     "SupportsSlots",
+    "SupportsSteady",
     "Usage",
     "View",
+    "batched",
     "headroom",
 ]

@@ -1,10 +1,14 @@
 """What a run leaves behind: a row a window, a row a request, and nothing derived.
 
 A *window* is `steps` steps taken at once; its terms are those right after the allocations of its
-first step. What can be derived (idle, queue length, waiting time) is derived by the report::
+first step. What can be derived (idle, queue length, waiting time) is derived by the report. A
+window of one step::
 
     step   start_ns                     end_ns
     | allocate |--------- compute ---------| yield, finish, release |
+
+In a longer one only lengths change: step j (0, 1, …) has ``j · sequences`` more pairs, context and
+live slots than the first, and holds what `Start` rows add. Nobody joins, leaves or is preempted.
 
 All columns are int64. ``live + reserved + internal + external + cached + idle = capacity``.
 """
@@ -22,7 +26,7 @@ from pagedsim.protocols import Int64
 
 
 class Window(NamedTuple):
-    """One row of `Recording.windows`: counts, slots, ns. 18 int64, so 144 bytes."""
+    """One row of `Recording.windows`: counts, slots, ns. 19 int64, so 152 bytes."""
 
     step: int
     steps: int
@@ -40,8 +44,23 @@ class Window(NamedTuple):
     external: int
     cached: int
     shared: int  # saved by sharing; no term of the account
+    ramp_ns: int  # Σ j · duration of step j: with it an integral of a ramp is exact
     held: int  # owned by sequences, a buddy's rounding included; no term of the account
     limit: int  # protocols.Limit, plus 4 when the head was blocked
+
+
+class Start(NamedTuple):
+    """Slots taken inside a window after its first step.
+
+    They count from step `offset` on, which begins `at_ns` after the window. `held` and `internal`
+    are what is added, in slots.
+    """
+
+    window: int
+    offset: int
+    at_ns: int
+    held: int
+    internal: int
 
 
 BLOCKED = 4  # added to Window.limit
@@ -88,11 +107,12 @@ class Requests:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Recording:
-    """All that one run recorded. `windows` is int64[windows, 18], columns as in `Window`."""
+    """All that one run recorded. `windows` is int64[windows, 19], columns as in `Window`."""
 
     capacity: int
     max_len: int
     windows: Int64
+    starts: Int64 = field(default_factory=lambda: np.zeros((0, len(Start._fields)), np.int64))
     requests: Requests
     refused: tuple[Refusal, ...]
     free: tuple[int, ...] = field(default=())  # the free list at the end, where there is one
@@ -103,16 +123,38 @@ class Recording:
 
 
 class Recorder:
-    """Appends windows to one flat int64 buffer: no object is kept for a window."""
+    """Appends windows and starts to flat int64 buffers: no object is kept for a window."""
 
     def __init__(self) -> None:
-        self._buffer = array("q")
-        self.add = self._buffer.extend  # add(Window(...)) or any row of its 18 ints
+        self._windows = array("q")
+        self._starts = array("q")
+        self.add = self._windows.extend  # add(Window(...)) or any row of its ints
+        self.add_starts = self._starts.extend  # rows of Start, one after another
+
+    def __len__(self) -> int:
+        return len(self._windows) // len(Window._fields)
 
     def windows(self) -> Int64:
-        """int64[windows, 18], a copy."""
-        flat = np.frombuffer(self._buffer, np.int64) if self._buffer else np.zeros(0, np.int64)
-        return flat.reshape(-1, len(Window._fields)).copy()
+        """int64[windows, 19], a copy."""
+        return _table(self._windows, len(Window._fields))
+
+    def starts(self) -> Int64:
+        """int64[starts, 5], a copy."""
+        return _table(self._starts, len(Start._fields))
 
 
-__all__ = ["BLOCKED", "Recorder", "Recording", "Refusal", "Requests", "Status", "Window"]
+def _table(buffer: array[int], columns: int) -> Int64:
+    flat = np.frombuffer(buffer, np.int64) if buffer else np.zeros(0, np.int64)
+    return flat.reshape(-1, columns).copy()
+
+
+__all__ = [
+    "BLOCKED",
+    "Recorder",
+    "Recording",
+    "Refusal",
+    "Requests",
+    "Start",
+    "Status",
+    "Window",
+]

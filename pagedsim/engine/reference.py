@@ -170,8 +170,6 @@ class ReferenceEngine:
         """One step; returns how many requests returned their result."""
         plan = self.scheduler.plan(self)
         if not plan.scheduled and not plan.preempted:
-            if self.done and not self.running:
-                return len(self._release(self.done))
             raise ContractError(
                 f"step {self.steps}: nothing was scheduled while {len(self.waiting)} requests "
                 f"wait and {len(self.running)} run ({type(self.scheduler).__name__} over "
@@ -241,6 +239,7 @@ class ReferenceEngine:
                 external=lost + (free if plan.blocked else 0),
                 cached=cached,
                 shared=shared,
+                ramp_ns=0,
                 held=held,
                 limit=plan.limit + (BLOCKED if plan.blocked else 0),
             )
@@ -269,10 +268,9 @@ class ReferenceEngine:
         return finished
 
     def _enqueue(self, seq: Any, *, front: bool) -> None:
-        rank = None if self._rank is None else self._rank(seq)
-        if rank is not None:
-            ranks = [self._rank(other) for other in self.waiting]  # type: ignore[misc]
-            self.waiting.insert(bisect.bisect_right(ranks, rank), seq)
+        if self._rank is not None:
+            ranks = [self._rank(other) for other in self.waiting]
+            self.waiting.insert(bisect.bisect_right(ranks, self._rank(seq)), seq)
         elif front:
             self.waiting.appendleft(seq)
         else:

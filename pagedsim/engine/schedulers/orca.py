@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pagedsim.engine.schedulers.bounds import at_least, share
 from pagedsim.errors import SpecError
-from pagedsim.protocols import Limit, Plan, View
+from pagedsim.protocols import Limit, Plan, View, batched
 
 
 class Orca:
@@ -21,6 +21,8 @@ class Orca:
     `max_prompt_tokens`: most prompt tokens of one step (0 = no limit). `watermark`: share of the
     pool that must stay free when a request joins a batch.
     """
+
+    steady = True
 
     def __init__(
         self, *, max_seqs: int = 256, max_prompt_tokens: int = 0, watermark: float = 0.0
@@ -69,6 +71,10 @@ class Orca:
 
 def decode(view: View, plan: Plan) -> None:
     """One token for each running sequence; the last of the batch makes room where it must."""
+    batch = batched(view)
+    if batch is not None and not batch.prefilling and batch.grow_all({}):
+        plan.decoding = batch.decoding > 0
+        return
     at = 0
     while at < len(view.running):
         seq = view.running[at]

@@ -14,6 +14,7 @@ class Static:
     """When nothing runs, admit all that fits, without waiting for more; then run to the end."""
 
     hold = True
+    steady = True
 
     def __init__(self, *, max_seqs: int = 256) -> None:
         self.max_seqs = at_least("static: max_seqs", max_seqs, 1)

@@ -6,16 +6,15 @@ computed, `tokens - computed`, and a shared budget limits the sum::
     running, in order of admission          then waiting, head of line only
     | 1 | 1 | 1 | chunk |  ...  ........... | chunk | chunk | ...         <= max_batched_tokens
 
-A step costs O(running) here. The rules are numbered as in docs/model.md, "One step".
+`_run` is the rule, O(running). `_run_at_once` does the same in O(prefilling) where the budget
+reaches everyone, so that order does not matter, and the engine can step the batch as a whole.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from pagedsim.engine.schedulers.bounds import at_least, share
 from pagedsim.errors import SpecError
-from pagedsim.protocols import Limit, Plan, Sequence, View
+from pagedsim.protocols import Limit, Plan, Sequence, View, batched
 
 
 class Vllm:
@@ -26,6 +25,8 @@ class Vllm:
     `watermark`: share of the pool that must stay free when a request joins a batch. `full_input`:
     admit only if all known tokens fit now. `policy`: "fcfs" or "priority".
     """
+
+    steady = True
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Vllm:
         if policy not in ("fcfs", "priority"):
             raise SpecError(f"vllm: policy is {policy}, must be fcfs or priority")
         self.policy = policy
+        self.rank = _by_priority if policy == "priority" else None
 
     def check(self, max_len: int, /) -> None:
         """Without chunks a prompt must fit the budget whole, or it would wait for ever."""
@@ -56,18 +58,14 @@ class Vllm:
                 f"must be >= the maximum length {max_len}"
             )
 
-    def rank(self, seq: Sequence, /) -> Any:
-        """Order of the queue under the priority policy; None leaves it first come, first served."""
-        if self.policy == "fcfs":
-            return None
-        return (seq.priority, seq.arrival_ns, str(seq.id))
-
     def plan(self, view: View, /) -> Plan:
         """Running sequences first, then, if none was preempted, the queue."""
         plan = Plan()
         crowd = len(view.running) + len(view.waiting) > 1
         chunk = self.long_prefill if self.long_prefill and crowd else view.max_len
-        budget = self._run(view, plan, chunk)
+        budget = self._run_at_once(view, plan, chunk)
+        if budget is None:
+            budget = self._run(view, plan, chunk)
         if plan.preempted:
             plan.blocked = True
         else:
@@ -78,6 +76,32 @@ class Vllm:
             full = len(view.running) >= self.max_seqs
             plan.limit = Limit.MAX_SEQS if full else Limit.BUDGET
         return plan
+
+    def _run_at_once(self, view: View, plan: Plan, chunk: int) -> int | None:
+        """`_run` for the batch as a whole; None, with nothing planned, where that cannot be done.
+
+        The budget reaches all if it covers everyone's wants, or if only the last of the batch
+        gets less than it wants.
+        """
+        batch = batched(view)
+        if batch is None or (budget := self.max_batched_tokens - batch.decoding) < 0:
+            return None
+        wants = {}
+        for seq in batch.prefilling:
+            want = min(seq.tokens - seq.computed, chunk)
+            if want > budget:
+                if seq is not view.running[-1]:
+                    return None
+                if not budget:
+                    break
+                want = budget
+            wants[seq] = want
+            budget -= want
+        if not batch.grow_all(wants):
+            return None
+        plan.decoding = batch.decoding > 0
+        plan.scheduled.update(wants)
+        return budget
 
     def _run(self, view: View, plan: Plan, chunk: int) -> int:
         """Give every running sequence what it wants; returns the budget that is left."""
@@ -124,6 +148,10 @@ class Vllm:
             plan.admitted.append(seq)
             plan.scheduled[seq] = want
             budget -= want
+
+
+def _by_priority(seq: Sequence) -> tuple[int, int, str]:
+    return (seq.priority, seq.arrival_ns, str(seq.id))
 
 
 __all__ = ["Vllm"]

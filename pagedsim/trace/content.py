@@ -1,0 +1,119 @@
+"""Which blocks of a trace hold the same tokens: chained keys for all rows at once.
+
+Two blocks have the same key if, and only if, they and all blocks before them in their prompts hold
+the same tokens under the same salt. Keys are exact, not hashes: where a row goes on, its chain and
+the next piece of a run are interned to an integer. A row whose chain nobody shares any more is
+done: all its later keys are new. So the work is in what is shared, not in what there is::
+
+    tokens     |---- run ----||-- run --||------- run -------|
+    blocks     |--- 0 ---|--- 1 ---|--- 2 ---|--- 3 ---|- 4 -|      the last one may be partial
+    pieces     |---------|----|----|-----|---|---------|-----|
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pagedsim.errors import SpecError
+from pagedsim.protocols import Int64
+from pagedsim.trace.trace import Trace
+
+
+class Blocks(NamedTuple):
+    """Blocks of every row, in CSR form: row i's are ``rows[i] : rows[i + 1]`` of the others."""
+
+    rows: Int64
+    key: Int64
+    tokens: Int64  # of the block, below the block size in the last one of a row
+
+
+def blocks(trace: Trace, size: int, *, outputs: bool = False) -> Blocks:
+    """The prompts' blocks of `size` tokens; with `outputs`, those of prompt and output together.
+
+    O(b + s log s) for b blocks, s of them shared; a few array operations a block of the longest
+    shared prefix.
+    """
+    if size < 1:
+        raise SpecError(f"block is {size}, must be >= 1")
+    runs = _with_outputs(trace) if outputs else (trace.run_rows, trace.run_token, trace.run_length)
+    row_at, run_at, run_token = _joined(*runs)
+    lengths = np.diff(row_at)
+    counts = -(-lengths // size)
+    rows = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    tokens = np.full(rows[-1], size, np.int64)
+    tokens[rows[1:] - 1] = lengths - size * (counts - 1)
+    keys = np.full(rows[-1], -1, np.int64)
+    active = np.arange(len(trace))
+    chain = _intern(trace.salt)
+    level = base = 0
+    while len(active):
+        begin = row_at[active] + level * size
+        chain, used = _extend(chain, begin, begin + tokens[rows[active] + level], run_at, run_token)
+        keys[rows[active] + level] = base + chain
+        base += used
+        level += 1
+        go_on = (np.bincount(chain)[chain] > 1) & (counts[active] > level)
+        active, chain = active[go_on], chain[go_on]
+    fresh = np.flatnonzero(keys < 0)
+    keys[fresh] = base + np.arange(len(fresh))
+    return Blocks(rows, keys, tokens)
+
+
+def _extend(
+    chain: Int64, begin: Int64, end: Int64, run_at: Int64, run_token: Int64
+) -> tuple[Int64, int]:
+    """Each chain with the tokens ``begin : end`` appended, and how many integers that took."""
+    chain = chain.copy()
+    at = begin.copy()
+    todo = np.arange(len(chain))
+    used = 0
+    while len(todo):
+        run = np.searchsorted(run_at, at[todo], "right") - 1
+        stop = np.minimum(end[todo], run_at[run + 1])
+        first = _intern(run_token[run] + at[todo] - run_at[run])
+        length = stop - at[todo]
+        pair = first * (int(length.max()) + 1) + length
+        dense = _intern(chain[todo] * (int(pair.max()) + 1) + pair)
+        chain[todo] = used + dense
+        used += int(dense.max()) + 1
+        at[todo] = stop
+        todo = todo[stop < end[todo]]
+    return chain, used
+
+
+def _joined(rows: Int64, token: Int64, length: Int64) -> tuple[Int64, Int64, Int64]:
+    """(where rows start, where runs start, first ids), rows laid end to end.
+
+    A run that merely goes on where the one above it ended is joined to it, so that equal tokens
+    are equal runs.
+    """
+    at = np.concatenate(([0], np.cumsum(length)))
+    starts = np.ones(len(token), bool)
+    starts[1:] = token[1:] != token[:-1] + length[:-1]
+    starts[rows[:-1]] = True
+    return at[rows], np.append(at[:-1][starts], at[-1]), token[starts]
+
+
+def _with_outputs(trace: Trace) -> tuple[Int64, Int64, Int64]:
+    rows = trace.run_rows + np.arange(len(trace) + 1)
+    last = rows[1:] - 1
+    prompt = np.ones(rows[-1], bool)
+    prompt[last] = False
+    columns = []
+    for runs, own in ((trace.run_token, trace.output_token), (trace.run_length, trace.output)):
+        column = np.empty(rows[-1], np.int64)
+        column[prompt] = runs
+        column[last] = own
+        columns.append(column)
+    return rows, columns[0], columns[1]
+
+
+def _intern(values: Int64) -> Int64:
+    """Dense integers from 0 up, equal where the values are."""
+    dense: Int64 = np.unique(values, return_inverse=True)[1].astype(np.int64).reshape(-1)
+    return dense
+
+
+__all__ = ["Blocks", "blocks"]

@@ -1,0 +1,110 @@
+"""The device as a scheduler sees it: the batch, the queue, and the slots they hold.
+
+Every change of what is held goes through here, so two sums are kept instead of recounted: `spill`,
+the slots that are held and never will be filled (*internal*), and what `Batch` keeps.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from typing import Any
+
+from pagedsim.engine.batch import Batch, Request
+from pagedsim.protocols import Allocator, Scheduler, SupportsRank, headroom
+
+
+class State:
+    """A `BatchView`. `now_ns` is set by the engine before each plan."""
+
+    def __init__(self, allocator: Allocator, scheduler: Scheduler, max_len: int) -> None:
+        self.allocator, self.max_len = allocator, max_len
+        self.batch = Batch()
+        self.running = self.batch.running
+        self.prefilling = self.batch.prefilling
+        self.rank = scheduler.rank if isinstance(scheduler, SupportsRank) else None
+        self.waiting: Any = deque() if self.rank is None else []
+        self.now_ns = 0
+        self.spill = 0
+
+    # What a scheduler sees and does.
+
+    @property
+    def decoding(self) -> int:
+        return self.batch.decoding
+
+    def cached(self, seq: Any) -> int:
+        return self.allocator.cached(seq)
+
+    def headroom(self, share: float) -> int:
+        return headroom(self.allocator, share)
+
+    def admit(self, seq: Any, tokens: int, *, whole: int = 0, spare: int = 0) -> bool:
+        hit = self.allocator.cached(seq)
+        if not self.allocator.admit(seq, tokens, whole=whole, spare=spare):
+            return False
+        if self.waiting[0] is seq:
+            del self.waiting[0]
+        else:
+            self.waiting.remove(seq)
+        self.batch.join(seq, hit)
+        self.fit(seq)
+        if seq.admitted_ns < 0:
+            seq.admitted_ns, seq.hit = self.now_ns, hit
+        else:
+            seq.resumed_hit += hit
+        return True
+
+    def grow(self, seq: Any, tokens: int) -> bool:
+        if tokens <= seq.room:
+            return True
+        if not self.allocator.grow(seq, tokens):
+            return False
+        self.fit(seq)
+        return True
+
+    def grow_all(self, wants: dict[Any, int]) -> bool:
+        asking = self.batch.starting(0)
+        if wants:
+            asking = sorted([*asking, *wants], key=lambda seq: seq.rank)
+        return all(self.grow(seq, seq.computed + wants.get(seq, 1)) for seq in asking)
+
+    def preempt(self, seq: Any) -> None:
+        seq.peak = max(seq.peak, seq.computed)
+        self.batch.leave(seq)
+        self.release(seq)
+        seq.base = 0
+        seq.preemptions += 1
+        self.enqueue(seq, front=True)
+
+    # What the engine does.
+
+    def enqueue(self, seq: Request, *, front: bool = False) -> None:
+        if self.rank is not None:
+            insort(self.waiting, seq, key=self.rank)
+        elif front:
+            self.waiting.appendleft(seq)
+        else:
+            self.waiting.append(seq)
+
+    def fit(self, seq: Request) -> None:
+        """Note the room that `seq` has got, and what of it will never be filled."""
+        seq.room = room = self.allocator.room(seq)
+        spill = room - seq.final if room > seq.final else 0
+        self.spill += spill - seq.spill
+        seq.spill = spill
+        if seq.decoding:
+            self.batch.ask(seq)
+
+    def release(self, seq: Request) -> None:
+        self.allocator.release(seq)
+        self.spill -= seq.spill
+        seq.room = seq.spill = 0
+
+    def keep(self, seq: Request) -> None:
+        """`seq` is done, but all that it holds stays held, and none of it will be filled."""
+        self.spill += seq.room - seq.spill
+        seq.spill = seq.room
+
+
+__all__ = ["State"]

@@ -76,7 +76,7 @@ def _facts(run: Run) -> list[RenderableType]:
     limits = (
         ("memory", binds.memory),
         ("max_seqs", binds.max_seqs),
-        ("token budget", binds.budget),
+        ("budget", binds.budget),
         ("arrivals", binds.arrivals),
     )
     rates = run.throughput

@@ -26,7 +26,7 @@ from pagedsim.present.numbers import bytes_, count, per_cent, plain, requests, s
 if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderableType, RenderResult
 
-TRACE = 36  # cells of a trace's name
+TRACE = 30  # cells of a trace's name
 LEAST = 8  # cells of a run's name, however narrow the terminal
 
 _HEADINGS = (
@@ -88,8 +88,8 @@ def header(result: Result) -> list[RenderableType]:
     )
     first = Text.assemble(
         (plain(trace.name, TRACE), "bold"),
-        f" · {requests(trace.requests)} · {count(trace.prompt_tokens)} prompt"
-        f" + {count(trace.output_tokens)} output tokens",
+        f" · {requests(trace.requests)} · {count(trace.prompt_tokens)} in"
+        f" + {count(trace.output_tokens)} out tokens",
     )
     load = Text(f"Load: {plain(trace.load or 'not stated', 72)}")
     pool = Text("Pool: " + " · ".join(fact for fact in facts if fact))

@@ -111,10 +111,10 @@ def _load(file: Path) -> dict[str, Any]:
         values = json.loads(file.read_bytes())
     except OSError as error:
         raise DeviceError(f"{file}: cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise DeviceError(f"{file}: is no JSON: {error}") from None
     except json.JSONDecodeError as error:
         raise DeviceError(f"{file}:{error.lineno}: is no JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:  # no UTF-8, endless digits, endless nesting
+        raise DeviceError(f"{file}: is no JSON: {error}") from None
     if not isinstance(values, dict):
         raise DeviceError(f"{file}: holds a {type(values).__name__}, must be a JSON object")
     return values

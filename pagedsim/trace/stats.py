@@ -33,14 +33,14 @@ class Reuse(NamedTuple):
 
     `blocks` of all blocks, the partial last one of a prompt counted like any other; `tokens` of
     all prompt tokens, by those blocks; `full_blocks` of full blocks only, as engines cache;
-    `answers`, the same where outputs are cached too.
+    `with_outputs`, the same where answers are cached too.
     """
 
     block: int
     blocks: float
     tokens: float
     full_blocks: float
-    answers: float
+    with_outputs: float
 
 
 class Burst(NamedTuple):

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pagedsim.device.device import Device
-from pagedsim.device.steptime import checked, exact
+from pagedsim.device.steptime import FEW, checked, exact
 from pagedsim.errors import SpecError
 from pagedsim.protocols import Int64, Load
 
@@ -75,7 +75,11 @@ class Roofline:
         """int64[steps]: `ns` of each of the next `steps` decode steps."""
         if steps <= 0:
             return np.zeros(0, np.int64)
-        sequences, _, tokens, pairs, context = map(int, load)
+        sequences, prefills, tokens, pairs, context = map(int, load)
+        if steps <= FEW:
+            more = [j * sequences for j in range(steps)]
+            loads = (Load(sequences, prefills, tokens, pairs + m, context + m) for m in more)
+            return np.array([self.ns(each) for each in loads], np.int64)
         grown = (steps - 1) * sequences
         flops = _line(
             self._flops(tokens, pairs),

@@ -5,8 +5,8 @@ step beyond one per decoding sequence) and ``context`` (KV tokens read by the st
 its sequences). The rows are a full grid of the columns' values, in any order.
 
 Between the grid's values a time is interpolated linearly, one column after the other; below the
-first value it is that value's, above the last it goes on along the last segment. The arithmetic
-is exact (Fractions), rounded half to even to nanoseconds once.
+first value it is that value's, above the last it goes on along the last segment, or stays if that
+one falls. The arithmetic is exact (Fractions), rounded half to even to nanoseconds once.
 """
 
 from __future__ import annotations
@@ -154,6 +154,8 @@ def _interpolate(knots: Sequence[int], values: Sequence[Fraction], at: int) -> F
         return values[0]
     right = min(bisect_right(knots, at), len(knots) - 1)
     low, high = knots[right - 1], knots[right]
+    if at > high and values[right] < values[right - 1]:
+        return values[right]  # noise of a measurement must not lead to no time at all
     return values[right - 1] + (values[right] - values[right - 1]) * Fraction(at - low, high - low)
 
 

@@ -17,6 +17,7 @@ from pagedsim.protocols import Int64, Load
 
 FS = 1_000_000  # femtoseconds a nanosecond
 LONGEST_NS = (1 << 63) - 1
+FEW = 8  # steps that a loop prices faster than NumPy does
 
 
 def exact(name: str, value: float, unit_ns: int | Fraction, scale: int = FS) -> int:
@@ -55,6 +56,10 @@ def line(start: int, slope: int, divisor: int, steps: int) -> Int64:
     slope = slope if steps > 1 else 0  # it may be too large for int64, and is not needed
     last = start + (steps - 1) * slope
     checked(half_even(last, divisor))
+    if steps <= FEW:
+        return np.array(
+            [checked(half_even(start + j * slope, divisor)) for j in range(steps)], np.int64
+        )
     kind: Any = np.int64 if max(last, 2 * divisor) < 1 << 62 else object
     values = np.arange(steps).astype(kind) * slope + start
     quotient = values // divisor

@@ -41,7 +41,7 @@ def find_model(name: str) -> Model:
     path = Path(name)
     if name.lower().endswith(".json") or path.is_file() or (path / "config.json").is_file():
         return read_config(path)
-    if path.is_dir() and _plain(name) not in _names(_models()):
+    if name and path.is_dir() and _plain(name) not in _names(_models()):
         raise DeviceError(f"{name}: the folder has no config.json")
     return _find(name, "model", _models())
 

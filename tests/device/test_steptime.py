@@ -83,7 +83,7 @@ def test_ramp_equals_ns_where_int64_overflows(model: StepTime) -> None:
     assert isinstance(model, SupportsRamp)
     for scale in (10**11, 10**12, 10**13, 10**14, 10**15):
         load = Load(scale // 100, 0, scale // 100, scale, scale)
-        assert model.ramp(load, 9).tolist() == [model.ns(at(load, j)) for j in range(9)]
+        assert model.ramp(load, 19).tolist() == [model.ns(at(load, j)) for j in range(19)]
         assert model.ramp(load, 1).tolist() == [model.ns(load)]
 
 
@@ -95,6 +95,8 @@ def test_a_step_beyond_the_clock_is_refused(model: StepTime) -> None:
         model.ns(load)
     with pytest.raises(SpecError, match="must be <= 9223372036854775807"):
         model.ramp(load, 3)
+    with pytest.raises(SpecError, match="must be <= 9223372036854775807"):
+        model.ramp(load, 30)
 
 
 @given(st.integers(0, 1 << 70), st.integers(1, 1 << 40))
@@ -189,6 +191,8 @@ def test_constant_and_table() -> None:
     table = Table([(1, 0, 0, 10.0), (3, 0, 0, 20.0)])
     ms = [table.ns(decode([1] * n)) / 1e6 for n in (1, 2, 3, 5)]
     assert ms == [10, 15, 20, 30]  # the last goes on along the last segment
+    falling = Table([(1, 0, 0, 10.0), (3, 0, 0, 8.0)])
+    assert [falling.ns(decode([1] * n)) / 1e6 for n in (1, 2, 3, 500)] == [10, 9, 8, 8]
 
 
 def test_read_table(tmp_path: object) -> None:

@@ -68,31 +68,20 @@ class Roofline:
     def ns(self, load: Load) -> int:
         """Nanoseconds, at least 1."""
         _, _, tokens, pairs, context = map(int, load)
-        flops, size = self._flops(tokens, pairs), self._bytes(tokens, context)
-        return checked(self._overhead + round(max(flops / self._peak_rate, size / self._byte_rate)))
+        return self._time(self._flops(tokens, pairs), self._bytes(tokens, context))
 
     def ramp(self, load: Load, steps: int) -> Int64:
         """int64[steps]: `ns` of each of the next `steps` decode steps."""
         if steps <= 0:
             return np.zeros(0, np.int64)
-        sequences, prefills, tokens, pairs, context = map(int, load)
+        sequences, _, tokens, pairs, context = map(int, load)
+        work, more_work = self._flops(tokens, pairs), self._flops_per_pair * sequences
+        moved, more_moved = self._bytes(tokens, context), self._kv * sequences * (tokens > 0)
         if steps <= FEW:
-            more = [j * sequences for j in range(steps)]
-            loads = (Load(sequences, prefills, tokens, pairs + m, context + m) for m in more)
-            return np.array([self.ns(each) for each in loads], np.int64)
-        grown = (steps - 1) * sequences
-        flops = _line(
-            self._flops(tokens, pairs),
-            self._flops_per_pair * sequences,
-            self._flops(tokens, pairs + grown),
-            steps,
-        )
-        size = _line(
-            self._bytes(tokens, context),
-            self._kv * sequences,
-            self._bytes(tokens, context + grown),
-            steps,
-        )
+            times = [self._time(work + j * more_work, moved + j * more_moved) for j in range(steps)]
+            return np.array(times, np.int64)
+        flops = _line(work, more_work, steps)
+        size = _line(moved, more_moved, steps)
         compute = (flops / self._peak_rate).astype(np.float64)
         memory = (size / self._byte_rate).astype(np.float64)
         ns = np.rint(np.maximum(compute, memory))
@@ -132,6 +121,9 @@ class Roofline:
         shares: Float64 = flops / np.where(idle, 1.0, size) * (self._unit / self._tp)
         return np.where(idle, 0.0, shares)
 
+    def _time(self, flops: int, size: int) -> int:
+        return checked(self._overhead + round(max(flops / self._peak_rate, size / self._byte_rate)))
+
     def _flops(self, tokens: int, pairs: int) -> int:
         return self._flops_per_token * tokens + self._flops_per_pair * pairs
 
@@ -151,13 +143,11 @@ class Roofline:
         return flops, np.where(t == 0, 0.0, size)
 
 
-def _line(start: int, slope: int, last: int, steps: int) -> Numbers:
-    """`start` + j · `slope`: int64 where `last` fits, else an array of Python's integers."""
-    kind: Any = np.int64 if max(start, last) < 1 << 63 else object
-    numbers: Numbers = np.arange(steps).astype(kind)
-    if last == start:
-        slope = 0  # a step of no tokens reads nothing, however long the context
-    return numbers * slope + start
+def _line(start: int, slope: int, steps: int) -> Numbers:
+    """`start` + j · `slope`: int64 where the last one fits, else an array of Python's integers."""
+    kind: Any = np.int64 if start + (steps - 1) * slope < 1 << 63 else object
+    numbers: Numbers = np.arange(steps).astype(kind) * slope + start
+    return numbers
 
 
 def _share(name: str, value: float) -> float:

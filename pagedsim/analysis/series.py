@@ -223,11 +223,10 @@ def _times(name: str, values: Int64, known: Int64) -> pl.Series:
 
 
 def _named(name: str, values: Int64, names: type[Limit] | type[Status]) -> pl.Series:
-    """An Enum column of lower-case names."""
+    """A column of lower-case names."""
     import polars as pl
 
-    known = [member.name.lower() for member in names]
-    return pl.Series(name, known).gather(values).cast(pl.Enum(known))
+    return pl.Series(name, [member.name.lower() for member in names]).gather(values)
 
 
 __all__ = [

@@ -70,8 +70,8 @@ class Report:
     def steps(self) -> Int64:
         """int64[steps, columns of `Window`]: the steps of which some part is in the span."""
         rows = np.concatenate([*series.steps(self.recording, self.steptime)])
-        inside = integrals.overlap(_column(rows, "start_ns"), _column(rows, "end_ns"), self.span_ns)
-        return rows[inside > 0]
+        start, end = (rows[:, Window._fields.index(name)] for name in ("start_ns", "end_ns"))
+        return rows[integrals.overlap(start, end, self.span_ns) > 0]
 
     @cached_property
     def weights(self) -> Int64:
@@ -87,7 +87,7 @@ class Report:
         """A column of `steps` by its name in `Window`, or ``"idle"``."""
         if name == "idle":
             return series.idle(self.steps, self.recording.capacity)
-        return _column(self.steps, name)
+        return self.steps[:, Window._fields.index(name)]
 
     def integral(self, name: str) -> int:
         """Σ column · ns over the span: an exact integer."""
@@ -126,8 +126,7 @@ class Report:
     @cached_property
     def memory_spread(self) -> dict[str, Spread]:
         """Of each term, of shared and held: shares of the capacity."""
-        names = (*TERMS, "shared", "held")
-        spreads = {name: self.spread(name, self.recording.capacity) for name in names}
+        spreads = {name: self.spread(name, self.recording.capacity) for name in self.integrals}
         return {name: found for name, found in spreads.items() if found is not None}
 
     @cached_property
@@ -293,10 +292,6 @@ def result(
         device=device,
         runs=tuple(run.run if isinstance(run, Report) else run for run in runs),
     )
-
-
-def _column(rows: Int64, name: str) -> Int64:
-    return rows[:, Window._fields.index(name)]
 
 
 __all__ = ["Report", "SupportsBounds", "report", "result"]

@@ -127,7 +127,8 @@ class Histogram(_Model, frozen=True, tag="histogram"):
         weights = np.asarray(self.density, np.float64)
         edges = np.linspace(self.lo, self.hi, len(weights) + 1)
         upto = np.concatenate(([0.0], np.cumsum(weights)))
-        return np.interp(rng.random(count) * upto[-1], upto, edges)
+        drawn: Float64 = np.interp(rng.random(count) * upto[-1], upto, edges)
+        return drawn
 
     def check(self) -> None:
         _need(self.lo < self.hi, "lo must be below hi")

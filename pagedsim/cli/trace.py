@@ -1,0 +1,255 @@
+"""``pagedsim trace``: look at request traces, convert, make and fetch them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    help="Look at request traces; convert, make and fetch them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_Json = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for stdout.")
+]
+_Limit = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Only the first N requests by arrival.")
+]
+_Zero = Annotated[
+    str, typer.Option(metavar="drop|error", help="What to do with requests of zero output.")
+]
+
+
+@app.command()
+def info(
+    file: Annotated[str, typer.Argument(help="A trace file, - for stdin, or a name.")],
+    block: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Block size for ideal reuse.")
+    ] = None,
+    limit: _Limit = None,
+    zero_output: _Zero = "drop",
+    json: _Json = None,
+) -> None:
+    """Rates, length percentiles, burstiness and ideal reuse of a trace."""
+    from pagedsim.trace import load, stats
+
+    with _busy(f"reading {file}"):
+        trace = load(file, zero_output=_zero(zero_output), limit=limit)
+        found = stats.summary(trace, block)
+    _report(found, json, _info_table)
+
+
+@app.command()
+def convert(
+    source: Annotated[str, typer.Argument(metavar="IN", help="A trace file, - or a name.")],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="OUT", help="NAME.jsonl, .jsonl.gz, .jsonl.zst, .parquet or -."),
+    ],
+    limit: _Limit = None,
+    zero_output: _Zero = "drop",
+    json: _Json = None,
+) -> None:
+    """Write a trace in pagedsim's own format, which keeps everything."""
+    from pagedsim.trace import load, store
+
+    with _busy(f"converting {source}"):
+        trace = load(source, zero_output=_zero(zero_output), limit=limit)
+        store.write(trace, target)
+    _report(_written(trace, target), json, _written_line, quiet=target == "-")
+
+
+@app.command()
+def make(
+    recipe: Annotated[str, typer.Argument(help="A recipe (TOML) or the name of a bundled one.")],
+    out: Annotated[str, typer.Option("--out", "-o", metavar="FILE", help="Where to write it.")],
+    seed: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Instead of the recipe's seed.")
+    ] = None,
+    requests: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Instead of the recipe's number.")
+    ] = None,
+    json: _Json = None,
+) -> None:
+    """Make a trace from a recipe. The same recipe and seed give the same bytes."""
+    from pagedsim.trace import bundled, store
+    from pagedsim.trace.make import make as made
+    from pagedsim.trace.recipe import read
+
+    path = Path(recipe)
+    if not path.exists():
+        path = bundled.recipe(recipe) or path
+    with _busy(f"making {recipe}"):
+        trace = made(read(path), seed=seed, requests=requests)
+        store.write(trace, out)
+    _report(_written(trace, out), json, _written_line, quiet=out == "-")
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="A public trace; see `pagedsim trace list`.")],
+    json: _Json = None,
+) -> None:
+    """Download a public trace, check it and keep it; prints where it is."""
+    from pagedsim.trace import fetch as public
+
+    path = public.fetch(name, progress=sys.stderr.isatty())
+    source = public.SOURCES[name]
+    found = {"name": name, "path": str(path), "url": source.url, "sha256": source.sha256}
+    _report({**found, "licence": source.licence}, json, _fetched_line)
+
+
+@app.command("list")
+def list_(json: _Json = None) -> None:
+    """The traces that can be given by name."""
+    from pagedsim.trace import bundled, load
+    from pagedsim.trace import fetch as public
+    from pagedsim.trace.recipe import read
+
+    rows: list[dict[str, Any]] = []
+    for name in bundled.names():
+        recipe = bundled.recipe(name)
+        about = read(recipe).about if recipe else ""
+        requests = len(load(name))
+        rows.append({"name": name, "kind": "bundled", "about": f"{requests:,} requests: {about}"})
+    for name, source in public.SOURCES.items():
+        kind = "fetched" if public.cached(name) else "to fetch"
+        row = {"name": name, "kind": kind, "about": source.about, "licence": source.licence}
+        rows.append({**row, "url": source.url})
+    _report({"traces": rows}, json, _list_table)
+
+
+def _zero(value: str) -> Any:
+    if value not in ("drop", "error"):
+        from pagedsim.errors import SpecError
+
+        raise SpecError(f"--zero-output is {value}, must be drop or error")
+    return value
+
+
+def _written(trace: Any, path: str) -> dict[str, Any]:
+    counts = {"requests": len(trace), "dropped": trace.dropped, "notes": list(trace.notes)}
+    tokens = {"prompt_tokens": int(trace.prompt.sum()), "output_tokens": int(trace.output.sum())}
+    return {"path": path, "name": trace.name, "load": trace.load, **counts, **tokens}
+
+
+def _report(found: dict[str, Any], json: str | None, show: Any, *, quiet: bool = False) -> None:
+    """JSON where it is asked for; for people unless standard output is taken."""
+    if json is not None:
+        import msgspec
+
+        from pagedsim.files import write_whole
+
+        data = msgspec.json.format(msgspec.json.encode(found), indent=2)
+        with write_whole(json) as file:
+            file.write(data + b"\n")
+    if json != "-" and not quiet:
+        from pagedsim.present.tables import console
+
+        show(found, console())
+
+
+@contextmanager
+def _busy(what: str) -> Iterator[None]:
+    """A spinner on standard error, if that is a terminal, for what may take a second."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from pagedsim.present.numbers import plain
+    from pagedsim.present.tables import console
+
+    with console(stderr=True).status(plain(what, 60)):
+        yield
+
+
+def _info_table(found: dict[str, Any], console: Any) -> None:
+    from rich.table import Table
+
+    from pagedsim.present.numbers import count, per_cent, plain, significant
+    from pagedsim.trace.stats import PERCENTS
+
+    facts = Table.grid(padding=(0, 2))
+    rows = [
+        ("trace", f"{plain(found['name'], 40)} ({found['format'] or 'built'})"),
+        ("requests", _requests_text(found)),
+        ("load", plain(found["load"], 60)),
+    ]
+    if found["rate_per_s"] and found["timed"]:
+        rate = (
+            f"{significant(found['rate_per_s'])} requests/s over {significant(found['span_s'])} s"
+        )
+        rows.append(("rate", rate))
+    if burst := found["burst"]:
+        peak = f"busiest {burst['window_s']:g} s: {burst['peak']:.2f} of the mean"
+        rows.append(("burstiness", f"gaps' CV {burst['cv']:.2f} (Poisson: 1); {peak}"))
+    if turns := found["sessions"]:
+        most = f"turns mean {turns['turns_mean']:.1f}, most {turns['turns_most']}"
+        think = turns["think_s_median"]
+        pause = "" if think is None else f"; median pause {significant(think)} s"
+        rows.append(("sessions", f"{turns['sessions']:,}, {most}{pause}"))
+    reuse = found["reuse"]
+    share = {key: per_cent(value) for key, value in reuse.items() if key != "block"}
+    rows.append(("ideal reuse", f"{share['tokens']} % of prompt tokens (unlimited cache)"))
+    if reuse["tokens"] or reuse["with_outputs"]:
+        parts = f"{share['blocks']} % of {reuse['block']}-token blocks; of full ones"
+        rows.append(
+            ("", f"{parts} {share['full_blocks']} %, {share['with_outputs']} % with outputs")
+        )
+    rows += [("note", note) for note in found["notes"]]
+    for row in rows:
+        facts.add_row(*row)
+    console.print(facts)
+    table = Table(box=None, pad_edge=False, padding=(0, 4, 0, 0))
+    for heading in ("tokens", "prompt", "output"):
+        table.add_column(heading, justify="left" if heading == "tokens" else "right")
+    columns = found["prompt"], found["output"]
+    table.add_row("total", *(count(column["total"]) for column in columns))
+    table.add_row("mean", *(significant(column["mean"]) for column in columns))
+    table.add_row("least", *(f"{column['least']:,}" for column in columns))
+    for percent in PERCENTS:
+        table.add_row(f"p{percent}", *(f"{column['percentiles'][percent]:,}" for column in columns))
+    table.add_row("most", *(f"{column['most']:,}" for column in columns))
+    console.print()
+    console.print(table)
+
+
+def _requests_text(found: dict[str, Any]) -> str:
+    text = f"{found['requests']:,}"
+    extra = [
+        (found["dropped"], "left out"),
+        (found["samples"] - found["requests"], "more samples"),
+        (found["salts"], "salts"),
+        (found["priorities"] - 1 and found["priorities"], "priorities"),
+    ]
+    said = ", ".join(f"{number:,} {what}" for number, what in extra if number)
+    return f"{text} ({said})" if said else text
+
+
+def _list_table(found: dict[str, Any], console: Any) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("name", "", "what"):
+        table.add_column(heading, no_wrap=heading != "what", overflow="fold")
+    for row in found["traces"]:
+        table.add_row(row["name"], row["kind"], row["about"])
+    console.print(table)
+
+
+def _written_line(found: dict[str, Any], console: Any) -> None:
+    from pagedsim.present.numbers import requests
+
+    console.print(f"{found['path']}: {requests(found['requests'])}, {found['load']}")
+    for note in found["notes"]:
+        console.print(f"note: {note}")
+
+
+def _fetched_line(found: dict[str, Any], console: Any) -> None:
+    console.print(found["path"], soft_wrap=True)

@@ -8,6 +8,7 @@ The first difference ends a comparison, for what follows it is a consequence.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,8 +18,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pagedsim.alloc.paged import Paged
+from pagedsim.analysis.simulate import engine_of
 from pagedsim.device.steptime import Constant
-from pagedsim.engine.recording import Recording
+from pagedsim.engine.recording import Recording, Requests
 from pagedsim.engine.schedulers import Vllm
 from pagedsim.errors import InputError
 from pagedsim.protocols import Plan, View
@@ -26,7 +28,21 @@ from pagedsim.trace import Trace, load
 
 # With prefix caching on, which blocks are reused depends on content that is not simulated yet.
 _CONTENT = frozenset(
-    ("q", "h", "pq", "ph", "block_ids", "free_head", "free_crc", "free_crc_after", "cached_hashes")
+    (
+        "q",
+        "h",
+        "pq",
+        "ph",
+        "block_ids",
+        "free_head",
+        "free_crc",
+        "free_crc_after",
+        "cached_hashes",
+        "queries",
+        "hits",
+        "preempted_queries",
+        "preempted_hits",
+    )
 )
 
 
@@ -87,12 +103,12 @@ def read_recording(path: str | Path) -> Recorded:
     return Recorded(path, kinds["header"][0], kinds["step"], kinds.get("req", []), summary[-1])
 
 
-def verify(path: str | Path, *, trace: str | Path | None = None, engine: Any = None) -> Outcome:
-    """Replay a recording and compare. `engine` is the class of the engine that replays.
+def verify(path: str | Path, *, trace: str | Path | None = None, engine: str = "fast") -> Outcome:
+    """Replay a recording and compare. `engine` is "fast" or "reference".
 
     Raises InputError where the recording needs what is not simulated.
     """
-    from pagedsim.engine.reference import ReferenceEngine
+    make = engine_of(engine)
 
     recorded = read_recording(path)
     config = recorded.header.get("config", {})
@@ -111,18 +127,16 @@ def verify(path: str | Path, *, trace: str | Path | None = None, engine: Any = N
     ids = _ids(requests)
     caching = config["enable_prefix_caching"]
     referee = Referee(recorded, allocator, ids, left_out=_CONTENT if caching else frozenset())
-    run = (engine or ReferenceEngine)(
+    run = make(
         requests,
         allocator,
         scheduler,
-        Constant(ns=1),
+        Constant(ms=1e-6),
         max_len=config["max_model_len"],
         observers=[referee],
     )
-    try:
+    with contextlib.suppress(_Done):
         referee.finish(run.run())
-    except _Done:
-        pass
     return referee.outcome()
 
 
@@ -168,7 +182,9 @@ class Referee:
         self._where = ""
         self._steps = 0
         self._seen: dict[str, None] = {}
-        self._sched: dict[int, list[int]] = {}  # row -> [steps scheduled, tokens, first, resumed]
+        self._sched: dict[int, tuple[int, int]] = {}  # row -> steps scheduled, tokens in all
+        self._resumed: dict[int, list[int]] = {}  # row -> hit of each re-admission
+        self._new_blocks = 0
         self._difference: Difference | None = None
 
     def scheduled(self, _: int, plan: Plan, view: View, /) -> None:
@@ -184,10 +200,13 @@ class Referee:
         fresh = self._fresh(plan)
         resumed = [seq for seq in plan.admitted if seq.id in self._sched]
         first = [seq for seq in plan.admitted if seq not in resumed]
+        for seq in resumed:
+            self._resumed.setdefault(seq.id, []).append(seq.computed)
         for seq, tokens in plan.scheduled.items():
-            count = self._sched.setdefault(seq.id, [0, 0])
-            count[0] += 1
-            count[1] += tokens
+            steps, before = self._sched.get(seq.id, (0, 0))
+            self._sched[seq.id] = (steps + 1, before + tokens)
+        new_blocks = sum(map(len, fresh.values()))
+        self._new_blocks += new_blocks
         usable = self._allocator.capacity // self._allocator.block
         self._compare({
             "step": lambda: view.now_ns,
@@ -200,7 +219,7 @@ class Referee:
             "waiting": lambda: len(view.waiting),
             "used": lambda: usable - len(free),
             "free": lambda: len(free),
-            "new_blocks": lambda: sum(map(len, fresh.values())),
+            "new_blocks": lambda: new_blocks,
             "q": lambda: 0,
             "h": lambda: 0,
             "pq": lambda: 0,
@@ -230,27 +249,35 @@ class Referee:
         requests = recording.requests
         row_of = {identity: row for row, identity in enumerate(self._ids)}
         for line in self._recorded.requests:
-            row = row_of[line["id"]]
             self._where, self._line = f"request {line['id']}", line
-            counts = self._sched.get(row, [0, 0])
-            self._compare({
-                "out_tokens": lambda row=row: int(requests.generated[row]),
-                "first_step": lambda row=row: int(requests.admitted_ns[row]),
-                "finish_step": lambda row=row: int(requests.finish_ns[row]) - 1,
-                "cached": lambda row=row: int(requests.hit[row]),
-                "preempt": lambda row=row: int(requests.preemptions[row]),
-                "sched_tokens": lambda counts=counts: counts[1],
-                "n_sched": lambda counts=counts: counts[0],
-            })  # fmt: skip
+            self._compare(self._request(requests, row_of[line["id"]]))
         self._where, self._line = "summary", self._recorded.summary
         windows = recording.column("tokens")
         self._compare({
             "steps": lambda: int(recording.column("start_ns")[-1]) + 1,
             "scheduled_tokens": lambda: int(windows.sum()),
             "request_steps": lambda: int(recording.column("sequences").sum()),
+            "new_blocks": lambda: self._new_blocks,
+            "queries": lambda: 0,
+            "hits": lambda: 0,
+            "preempted_queries": lambda: 0,
+            "preempted_hits": lambda: 0,
             "preemptions": lambda: int(requests.preemptions.sum()),
             "peak_used": lambda: int(recording.column("held").max()) // self._allocator.block,
         })  # fmt: skip
+
+    def _request(self, requests: Requests, row: int) -> dict[str, Callable[[], Any]]:
+        steps, tokens = self._sched.get(row, (0, 0))
+        return {
+            "out_tokens": lambda: int(requests.generated[row]),
+            "first_step": lambda: int(requests.admitted_ns[row]),
+            "finish_step": lambda: int(requests.finish_ns[row]) - 1,
+            "cached": lambda: int(requests.hit[row]),
+            "resumed_cached": lambda: self._resumed.get(row, []),
+            "preempt": lambda: int(requests.preemptions[row]),
+            "sched_tokens": lambda: tokens,
+            "n_sched": lambda: steps,
+        }
 
     def outcome(self) -> Outcome:
         """What was compared and where it differed."""

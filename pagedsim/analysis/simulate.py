@@ -1,0 +1,227 @@
+"""Run a trace against an allocator, or several side by side: the front door of the package.
+
+Parts may be objects or specs (``"paged:block=16"``, `pagedsim.specs`). What is left out is what a
+server would do: the device's own limits, its roofline, vLLM's scheduler.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pagedsim import __version__
+from pagedsim.analysis.report import Report, report
+from pagedsim.analysis.results import DeviceInfo, Provenance
+from pagedsim.analysis.span import SpanSpec
+from pagedsim.device.device import Device, make_device
+from pagedsim.errors import SpecError
+from pagedsim.protocols import Allocator, Observer, Scheduler, StepTime
+from pagedsim.specs import make_allocator, make_scheduler, make_steptime
+from pagedsim.trace import Trace, load
+
+MODEL, GPU, MAX_LEN = "llama-3.1-8b", "a100-80gb", 16384  # what runs when nothing is said
+ALLOCATORS = (
+    "contiguous:place=buddy,reserve=max",
+    "contiguous:place=buddy,reserve=pow2",
+    "contiguous:place=buddy,reserve=exact",
+    "paged:block=16",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """Everything of a run but the trace and the allocator; the same for all that are compared.
+
+    `device` None is Llama-3.1-8B on an A100-80GB with a maximum length of 16,384. `max_len` None
+    is the model's own, or what the pool holds if that is less. `concurrency` N ignores arrivals
+    and keeps N requests outstanding. `window` restricts averages (`report`). `engine` is "fast"
+    or "reference".
+    """
+
+    device: Device | None = None
+    scheduler: Scheduler | str = "vllm"
+    steptime: StepTime | str = "roofline"
+    max_len: int | None = None
+    concurrency: int = 0
+    window: SpanSpec = None
+    engine: str = "fast"
+    seed: int | None = None
+    command: str = ""
+    observers: tuple[Observer, ...] = ()
+    progress: Callable[[int], None] | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        engine_of(self.engine)
+        for name, value, least in (
+            ("max_len", self.max_len, 2),
+            ("concurrency", self.concurrency, 0),
+        ):
+            if value is not None and (isinstance(value, bool) or value < least):
+                raise SpecError(f"{name} is {value}, must be >= {least}")
+
+    def resolved(self) -> Setup:
+        """With a device and a maximum length filled in."""
+        if self.device is None:
+            chosen = make_device(MODEL, GPU)
+            return replace(self, device=chosen, max_len=self.max_len or MAX_LEN).resolved()
+        if self.max_len is not None:
+            return self
+        model, pool = self.device.model.max_len, self.device.capacity_tokens
+        if model and model <= pool:
+            return replace(self, max_len=model)
+        said = f"maximum length {pool}: what the pool holds (the model's is {model or 'unknown'})"
+        return replace(self, max_len=max(pool, 2), notes=(*self.notes, said))
+
+
+def simulate(
+    trace: Trace | str | Path, allocator: Allocator | str = "paged", *, name: str = "", **setup: Any
+) -> Report:
+    """Replay `trace` against `allocator`; `setup` are the fields of `Setup`.
+
+    Raises PagedsimError for anything that the caller can put right.
+    """
+    return run(_trace(trace), allocator, Setup(**setup).resolved(), name=name)
+
+
+def compare(
+    trace: Trace | str | Path = "chat",
+    allocators: Iterable[Allocator | str] = ALLOCATORS,
+    **setup: Any,
+) -> list[Report]:
+    """Replay `trace` against each allocator under the same scheduler and step time."""
+    requests, resolved = _trace(trace), Setup(**setup).resolved()
+    return [run(requests, allocator, resolved) for allocator in allocators]
+
+
+def run(trace: Trace, allocator: Allocator | str, setup: Setup, *, name: str = "") -> Report:
+    """One run under a resolved `setup`."""
+    device, max_len = setup.device, setup.max_len
+    assert device is not None
+    assert max_len is not None
+    _runnable(trace, setup)
+    slots = allocator
+    if isinstance(slots, str):
+        slots = make_allocator(slots, tokens=device.capacity_tokens, max_len=max_len)
+    scheduler, steptime = scheduler_of(setup), setup.steptime
+    if isinstance(steptime, str):
+        steptime = make_steptime(steptime, device=device)
+    began = time.perf_counter()
+    recording = engine_of(setup.engine)(
+        trace,
+        slots,
+        scheduler,
+        steptime,
+        max_len=max_len,
+        concurrency=setup.concurrency,
+        observers=setup.observers,
+        progress=setup.progress,
+    ).run()
+    wall = time.perf_counter() - began
+    label = name or (allocator if isinstance(allocator, str) else type(allocator).__name__)
+    return report(
+        recording,
+        trace,
+        name=label,
+        window=setup.window,
+        provenance=_provenance(setup, device, label, wall),
+        steptime=steptime,
+    )
+
+
+def engine_of(name: str) -> Any:
+    """The class of the engine "fast" or "reference"; they take the same arguments."""
+    if name == "fast":
+        from pagedsim.engine.fast import FastEngine
+
+        return FastEngine
+    if name == "reference":
+        from pagedsim.engine.reference import ReferenceEngine
+
+        return ReferenceEngine
+    raise SpecError(f"engine is {name!r}, must be fast or reference")
+
+
+def scheduler_of(setup: Setup) -> Scheduler:
+    """A scheduler for one run, with the device's limits where the spec gives none."""
+    device, scheduler = setup.device, setup.scheduler
+    assert device is not None
+    if not isinstance(scheduler, str):
+        return scheduler
+    return make_scheduler(
+        scheduler, max_seqs=device.max_seqs, max_batched_tokens=device.max_batched_tokens
+    )
+
+
+def device_info(device: Device) -> DeviceInfo:
+    """The device as a result file has it."""
+    token = device.kv_bytes_per_token
+    return DeviceInfo(
+        model=device.model.name,
+        gpu=device.gpu.name
+        if device.tp * device.pp == 1
+        else f"{device.tp * device.pp}x {device.gpu.name}",
+        kv_bytes_per_token=int(token) if token == int(token) else float(token),
+        capacity_tokens=device.capacity_tokens,
+        source=device.provenance["capacity"],
+    )
+
+
+def _trace(trace: Trace | str | Path) -> Trace:
+    return trace if isinstance(trace, Trace) else load(trace)
+
+
+def _runnable(trace: Trace, setup: Setup) -> None:
+    if not trace.timed and not setup.concurrency:
+        raise SpecError(
+            f"{trace.name} has lengths but no arrival times: give --rate R, --arrivals saturate "
+            "or --concurrency N"
+        )
+    if len(trace) and int(trace.samples.max()) > 1:
+        row = int(trace.samples.argmax())
+        raise SpecError(
+            f"{trace.name}: request {row} asks for {trace.samples[row]} samples; parallel samples "
+            "cannot be replayed yet"
+        )
+
+
+def _provenance(setup: Setup, device: Device, name: str, wall: float) -> Provenance:
+    estimates = []
+    if device.estimated:
+        estimates.append(f"Pool size is an {device.provenance['capacity']}")
+    if isinstance(setup.steptime, str) and setup.steptime.startswith("roofline"):
+        estimates.append(
+            "Step times are a roofline estimate (by default half of peak compute, 80 % of "
+            "bandwidth and 2 ms a step; communication between GPUs is not modelled)"
+        )
+    estimates += [text for key, text in device.provenance.items() if key.startswith("caveat")]
+    specs: dict[str, Any] = {
+        "allocator": name,
+        "scheduler": _said(setup.scheduler),
+        "steptime": _said(setup.steptime),
+        "max_len": setup.max_len,
+        "max_seqs": device.max_seqs,
+        "max_batched_tokens": device.max_batched_tokens,
+        "concurrency": setup.concurrency or None,
+        "engine": setup.engine,
+    }
+    return Provenance(
+        version=__version__,
+        command=setup.command,
+        specs=specs,
+        seed=setup.seed,
+        estimates=tuple(estimates),
+        notes=setup.notes,
+        created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        wall_s=round(wall, 3),
+    )
+
+
+def _said(part: Any) -> str:
+    return part if isinstance(part, str) else type(part).__name__
+
+
+__all__ = ["ALLOCATORS", "Setup", "compare", "device_info", "run", "simulate"]

@@ -1,0 +1,88 @@
+"""``pagedsim replay`` and ``pagedsim compare``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from pagedsim.cli.options import Options, with_options
+
+_SERIES = Annotated[
+    str | None,
+    typer.Option("--series", help="Parquet: a row a recorded window", rich_help_panel="Output"),
+]
+_STEPS = Annotated[
+    str | None,
+    typer.Option("--series-steps", help="Parquet: a row a step", rich_help_panel="Output"),
+]
+_REQUESTS = Annotated[
+    str | None,
+    typer.Option("--requests", help="Parquet: a row a request", rich_help_panel="Output"),
+]
+_TRACE = "a trace file, - for standard input, or a bundled name (pagedsim trace list)"
+
+
+@with_options
+def replay(
+    trace: Annotated[str, typer.Argument(help=_TRACE)],
+    options: Options,
+    allocator: Annotated[
+        str,
+        typer.Option(
+            "--allocator", help="paged, contiguous, slots (:key=value,…)", rich_help_panel="Run"
+        ),
+    ] = "paged:block=16",
+    series: _SERIES = None,
+    series_steps: _STEPS = None,
+    requests: _REQUESTS = None,
+) -> None:
+    """Replay a trace against one allocator and show where its memory went."""
+    from pagedsim.present.detail import single
+
+    files = {"series": series, "series_steps": series_steps, "requests": requests}
+    _show(trace, [allocator], options, files, single)
+
+
+@with_options
+def compare(
+    options: Options,
+    trace: Annotated[str, typer.Argument(help=_TRACE)] = "chat",
+    allocator: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allocator",
+            help="paged, contiguous, slots (:key=value,…); may be repeated",
+            rich_help_panel="Run",
+        ),
+    ] = None,
+    series: _SERIES = None,
+    series_steps: _STEPS = None,
+    requests: _REQUESTS = None,
+) -> None:
+    """Replay a trace against several allocators under the same scheduler, side by side.
+
+    Without arguments: the bundled chat trace, Llama-3.1-8B on an A100-80GB, a maximum length of
+    16,384; contiguous with a buddy system reserving max, pow2 and exact, and paged.
+    """
+    from pagedsim.analysis.simulate import ALLOCATORS
+    from pagedsim.present.tables import comparison
+
+    files = {"series": series, "series_steps": series_steps, "requests": requests}
+    _show(trace, allocator or list(ALLOCATORS), options, files, comparison)
+
+
+def _show(
+    trace: str, allocators: list[str], options: Options, files: dict[str, str | None], view: Any
+) -> None:
+    from pagedsim.cli.runs import execute
+    from pagedsim.present.tables import console
+
+    found, said = execute(trace, allocators, options, files)
+    if not options.quiet and options.json != "-":
+        console(no_color=options.no_color).print(view(found))
+    for line in said:
+        console(no_color=options.no_color, stderr=True).print(line)
+
+
+__all__ = ["compare", "replay"]

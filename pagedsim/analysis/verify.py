@@ -9,15 +9,13 @@ The first difference ends a comparison, for what follows it is a consequence.
 from __future__ import annotations
 
 import contextlib
-import gzip
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from pagedsim.alloc.paged import Paged
+from pagedsim.analysis.recorded import Recorded, read_recording, trace_of
 from pagedsim.analysis.simulate import engine_of
 from pagedsim.device.steptime import Constant
 from pagedsim.engine.recording import Recording, Requests
@@ -67,40 +65,8 @@ class Outcome(NamedTuple):
     difference: Difference | None
 
 
-class Recorded(NamedTuple):
-    """A recording as read."""
-
-    path: Path
-    header: dict[str, Any]
-    steps: list[dict[str, Any]]
-    requests: list[dict[str, Any]]
-    summary: dict[str, Any]
-
-
 class _Done(Exception):
     """Ends a replay at the first difference."""
-
-
-def read_recording(path: str | Path) -> Recorded:
-    """Read a recording, plain or .gz. Raises InputError with file and line."""
-    path = Path(path)
-    try:
-        data = path.read_bytes()
-        if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
-    kinds: dict[str, list[dict[str, Any]]] = {}
-    for number, line in enumerate(data.splitlines(), 1):
-        try:
-            row = msgspec.json.decode(line, type=dict[str, Any])
-            kinds.setdefault(row["kind"], []).append(row)
-        except (msgspec.DecodeError, KeyError, TypeError) as error:
-            raise InputError(f"{path}:{number}: not a line of a recording: {error!r}") from None
-    if not kinds.get("header") or not kinds.get("step"):
-        raise InputError(f"{path}: no header or no steps; not a recording")
-    summary = kinds.get("summary") or [{}]
-    return Recorded(path, kinds["header"][0], kinds["step"], kinds.get("req", []), summary[-1])
 
 
 def verify(path: str | Path, *, trace: str | Path | None = None, engine: str = "fast") -> Outcome:
@@ -113,7 +79,7 @@ def verify(path: str | Path, *, trace: str | Path | None = None, engine: str = "
     recorded = read_recording(path)
     config = recorded.header.get("config", {})
     _simulated(recorded, config)
-    requests = load(trace if trace is not None else _trace_of(recorded.path))
+    requests = load(trace if trace is not None else trace_of(recorded.path))
     allocator = Paged(config["num_gpu_blocks"], block=config["block_size"])
     scheduler = Vllm(
         max_seqs=config["max_num_seqs"],
@@ -149,17 +115,6 @@ def _simulated(recorded: Recorded, config: dict[str, Any]) -> None:
         raise InputError(f"{recorded.path}: groups {groups} cannot be replayed yet, only one full")
     if config.get("async_scheduling"):
         raise InputError(f"{recorded.path}: asynchronous scheduling cannot be replayed yet")
-
-
-def _trace_of(path: Path) -> Path:
-    """``DIR/vllm/NAME__CONFIG.jsonl.gz`` was made from ``DIR/trace_NAME.json`` or its .gz."""
-    name = f"trace_{path.name.split('__')[0]}.json"
-    places = [folder / (name + end) for folder in (path.parent, path.parent.parent)
-              for end in ("", ".gz")]  # fmt: skip
-    for place in places:
-        if place.exists():
-            return place
-    raise InputError(f"{path}: its trace {name} is not beside it; give it with --trace")
 
 
 def _ids(trace: Trace) -> list[int]:
@@ -319,4 +274,4 @@ def _crc(ids: Iterator[int] | tuple[int, ...]) -> int:
     return zlib.crc32(",".join(map(str, ids)).encode())
 
 
-__all__ = ["Difference", "Outcome", "Recorded", "Referee", "read_recording", "verify"]
+__all__ = ["Difference", "Outcome", "Referee", "verify"]

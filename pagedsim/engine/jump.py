@@ -46,7 +46,7 @@ class Pricer:
         return duration
 
     def many(self, load: Load, steps: int) -> Iterator[int]:
-        """ns of `steps` steps of the same decoding sequences; in portions, for few may be wanted."""
+        """ns of each of `steps` decode steps of the same sequences; few may be wanted of them."""
         sequences, prefills, tokens, pairs, context = load
         done, portion = 0, _FEW
         while done < steps:

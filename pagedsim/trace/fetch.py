@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pagedsim.errors import InputError, SpecError
 
@@ -61,9 +61,14 @@ def folder() -> Path:
     given = os.environ.get("PAGEDSIM_CACHE")
     if given:
         return Path(given)
+    return Path(_pooch().os_cache("pagedsim"))
+
+
+def _pooch() -> Any:
+    """The library, imported when it is needed: it takes a tenth of a second."""
     import pooch
 
-    return Path(pooch.os_cache("pagedsim"))
+    return pooch
 
 
 def cached(name: str, sources: Mapping[str, Public] = SOURCES) -> Path | None:
@@ -89,9 +94,9 @@ def fetch(name: str, sources: Mapping[str, Public] = SOURCES, *, progress: bool 
     there = cached(name, sources)
     if there is not None:
         return there
-    import pooch
     import requests
 
+    pooch = _pooch()
     public = sources[name]
     place = folder()
     log = pooch.get_logger()

@@ -58,7 +58,7 @@ def tokens(name: str, *, zero: bool = True, **more: Any) -> Field:
 
 
 def parse(field: Field, value: Any) -> Any:
-    """One value, text (CSV) or decoded JSON. Raises BadValue with field, value and bound."""
+    """One decoded JSON value. Raises BadValue with field, value and bound."""
     if value is None and field.optional:
         return field.default
     if field.kind == "any":
@@ -69,8 +69,17 @@ def parse(field: Field, value: Any) -> Any:
         return value
     if field.kind == "ids":
         return _ids(field, value)
-    if field.kind == "date":
-        return _date(field, value)
+    if isinstance(value, str):
+        raise _bad(field, value, "a whole number" if field.kind == "whole" else "a number")
+    return _of_number(field, value)
+
+
+def parse_text(field: Field, text: str) -> int:
+    """One cell of a CSV file. Raises BadValue with field, value and bound."""
+    return _date(field, text) if field.kind == "date" else _of_number(field, text)
+
+
+def _of_number(field: Field, value: Any) -> int:
     if field.kind in NS:
         number = _number(field, value, "a number")
         if not 0 <= number <= LATEST_S * (10**9 // NS[field.kind]):
@@ -171,6 +180,7 @@ __all__ = [
     "BadValue",
     "Field",
     "parse",
+    "parse_text",
     "shown",
     "tokens",
 ]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pagedsim.protocols import Int64
-from pagedsim.trace.fields import LATEST_S, NS, BadValue, Field, parse
+from pagedsim.trace.fields import LATEST_S, NS, BadValue, Field, parse_text
 from pagedsim.trace.source import Source
 
 
@@ -89,7 +89,7 @@ class Table:
         for line, cells in self._records():
             for column, field, index in zip(columns, fields, at, strict=True):
                 try:
-                    column.append(parse(field, cells[index]))
+                    column.append(parse_text(field, cells[index]))
                 except BadValue as bad:
                     raise self.source.error(str(bad), line) from None
         return [np.array(column, np.int64) for column in columns]

@@ -146,6 +146,21 @@ class SupportsBlocks(Protocol):
 
 
 @runtime_checkable
+class SupportsExtend(Protocol):
+    """An allocator whose sequences grow by equal blocks."""
+
+    block: int  # slots a block
+
+    def extend(self, seqs: SequenceOf[Sequence], /) -> int:
+        """One more block to each of `seqs`, whose room is used up, in their order.
+
+        Returns how many got one: all, or as many as there were blocks. The same as `grow` by one
+        token for each until the first refusal, in O(len(seqs)).
+        """
+        ...
+
+
+@runtime_checkable
 class SupportsSlots(Protocol):
     """An allocator that can show where each token is."""
 
@@ -392,6 +407,7 @@ __all__ = [
     "Sequence",
     "StepTime",
     "SupportsBlocks",
+    "SupportsExtend",
     "SupportsHold",
     "SupportsHoles",
     "SupportsRamp",

@@ -13,6 +13,7 @@ that the list then begins with the table's last block; with "0.11" to the back, 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence as SequenceOf
 
 import numpy as np
 
@@ -56,7 +57,8 @@ class Paged:
         need = -(-max(tokens, whole) // self.block) + -(-spare // self.block)
         if need > len(self._free):
             return False
-        self._tables[seq] = [self._free.popleft() for _ in range(-(-tokens // self.block))]
+        take = self._free.popleft
+        self._tables[seq] = [take() for _ in range(-(-tokens // self.block))]
         return True
 
     def grow(self, seq: Sequence, tokens: int, /) -> bool:
@@ -68,6 +70,15 @@ class Paged:
         for _ in range(need):
             table.append(self._free.popleft())
         return True
+
+    def extend(self, seqs: SequenceOf[Sequence], /) -> int:
+        """One block to each of `seqs`, in order; how many got one."""
+        free, tables = self._free, self._tables
+        if len(seqs) > len(free):
+            seqs = seqs[: len(free)]
+        for seq in seqs:
+            tables[seq].append(free.popleft())
+        return len(seqs)
 
     def release(self, seq: Sequence, /) -> None:
         """Give the whole table back."""

@@ -168,8 +168,9 @@ class Line(NamedTuple):
         return self.tolerance is None or abs(self.difference) <= self.tolerance
 
     def __str__(self) -> str:
-        minus = f"{self.difference:+.2f}".replace("-", "−")
-        return f"{self.ours.mean:.2f} / {self.published:.2f} ({minus})"
+        rounded = round(self.difference, 2)
+        difference = f"{rounded:+.2f}".replace("-", "−") if rounded else "0.00"
+        return f"{self.ours.mean:.2f} / {self.published:.2f} ({difference})"
 
 
 def lines(system: System, runs: Iterable[Figures]) -> list[Line]:

@@ -7,14 +7,14 @@ together, so their counters are kept once::
     finishes at the end of the step that brings tick to  `last`  = final - base
     must ask for room in the step that finds tick at      `due`  = room - base
 
-`last` lives in a heap, `due` in buckets by tick. Entries that a preemption has overtaken stay and
-are recognised, for they no longer equal their sequence's.
+`last` lives in a heap; entries that a preemption has overtaken stay and are recognised, for they no
+longer equal their sequence's. `due` lives in buckets by tick, each sequence in one of them.
 """
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left
+from heapq import heappop, heappush
 from operator import attrgetter
 
 
@@ -29,6 +29,7 @@ class Clock:
 
 _STOPPED = Clock()  # for those that do not decode; it never moves
 _NEVER = -1
+_RANK = attrgetter("rank")
 
 
 class Request:
@@ -61,7 +62,7 @@ class Request:
     )
 
     def __init__(
-        self, row: int, prompt: int, output: int, priority: int, arrival_ns: int, end: int
+        self, row: int, prompt: int, output: int, priority: int, end: int, arrival_ns: int
     ) -> None:
         self.id = row
         self.prompt = self.known = prompt
@@ -90,9 +91,6 @@ class Request:
         return self.clock is not _STOPPED
 
 
-_RANK = attrgetter("rank")
-
-
 class Batch:
     """Running sequences in order of admission, and totals over those that decode."""
 
@@ -104,7 +102,7 @@ class Batch:
         self.stored = 0  # Σ computed over them
         self._ranks = 0
         self._last: list[tuple[int, int, Request]] = []
-        self._due: dict[int, list[Request]] = {}
+        self._due: dict[int, dict[Request, None]] = {}
 
     # Membership: O(log running), and a list's shift of pointers.
 
@@ -123,16 +121,21 @@ class Batch:
         del self.running[at]
         if seq.clock is _STOPPED:
             self.prefilling.remove(seq)
-        else:
-            self._stop(seq)
+            return
+        self.decoding -= 1
+        seq.base += self.clock.tick
+        self.stored -= seq.base
+        seq.known = seq.base + 1
+        seq.clock = _STOPPED
+        seq.last = _NEVER
+        self._unask(seq)
 
     def decode(self, seq: Request) -> None:
         """`seq` has all but one of its tokens computed: from now on the clock moves it."""
         self.prefilling.remove(seq)
-        tick = self.clock.tick
         self.decoding += 1
         self.stored += seq.base
-        seq.base -= tick
+        seq.base -= self.clock.tick
         seq.clock = self.clock
         self._time(seq)
 
@@ -142,23 +145,15 @@ class Batch:
         self.stored -= 1
         self._time(seq)
 
-    def _stop(self, seq: Request) -> None:
-        self.decoding -= 1
-        self.stored -= seq.base + self.clock.tick
-        seq.known = seq.base + self.clock.tick + 1
-        seq.base = seq.known - 1
-        seq.clock = _STOPPED
-        seq.due = seq.last = _NEVER
-
     def _time(self, seq: Request) -> None:
         seq.last = seq.final - seq.base
-        heapq.heappush(self._last, (seq.last, seq.rank, seq))
+        heappush(self._last, (seq.last, seq.rank, seq))
         self.ask(seq)
 
     # Time.
 
     def advance(self, steps: int) -> None:
-        """All that decode have done `steps` steps. O(steps that had starts)."""
+        """All that decode have done `steps` steps. O(steps), or O(buckets) if that is less."""
         tick, due = self.clock.tick, self._due
         past = range(tick, tick + steps)
         for key in past if steps < len(due) else [key for key in due if key in past]:
@@ -170,7 +165,7 @@ class Batch:
         """Whole steps until the next one of those that decode finishes, at its end."""
         heap = self._last
         while heap[0][2].last != heap[0][0]:
-            heapq.heappop(heap)
+            heappop(heap)
         return heap[0][0] - self.clock.tick
 
     def finished(self) -> list[Request]:
@@ -178,35 +173,66 @@ class Batch:
         heap, tick = self._last, self.clock.tick
         done: list[Request] = []
         while heap and heap[0][0] <= tick:
-            last, _, seq = heapq.heappop(heap)
+            last, _, seq = heappop(heap)
             if seq.last == last:
-                seq.last = _NEVER  # its duplicates in the heap are overtaken
+                self.leave(seq)
                 done.append(seq)
-        for seq in done:
-            self.leave(seq)
         return done
 
     # Room.
 
     def ask(self, seq: Request) -> None:
         """Note when a decoding `seq` runs out of the room it has."""
+        self._unask(seq)
         seq.due = due = seq.room - seq.base
         bucket = self._due.get(due)
         if bucket is None:
-            self._due[due] = [seq]
+            self._due[due] = {seq: None}
         else:
-            bucket.append(seq)
+            bucket[seq] = None
 
-    def starting(self, steps: int) -> list[Request]:
-        """Those that must ask for room in the step `steps` from now, in running order."""
-        due = self.clock.tick + steps
-        bucket = self._due.get(due)
-        if bucket is None:
-            return []
-        asking = [seq for seq in bucket if seq.due == due]
+    def _unask(self, seq: Request) -> None:
+        bucket = self._due.get(seq.due)
+        if bucket is not None:
+            bucket.pop(seq, None)
+        seq.due = _NEVER
+
+    def starting(self, steps: int) -> list[Request] | None:
+        """Those that must ask for room in the step `steps` from now, in running order, if any."""
+        bucket = self._due.get(self.clock.tick + steps)
+        if not bucket:
+            return None
+        asking = list(bucket)
         if len(asking) > 1:
             asking.sort(key=_RANK)
         return asking
+
+    def extended(self, seqs: list[Request], block: int) -> int:
+        """Each of `seqs`, all due in one step, has got a block more; what is spilt, in slots.
+
+        They are due together again, so where all of a bucket got one, the bucket moves as a whole.
+        """
+        due = seqs[0].due
+        bucket = self._due[due]
+        if len(bucket) == len(seqs):
+            del self._due[due]
+        else:
+            for seq in seqs:
+                del bucket[seq]
+            bucket = dict.fromkeys(seqs)
+        due += block
+        spilt = 0
+        for seq in seqs:
+            seq.due = due
+            seq.room = room = seq.room + block
+            if room > seq.final:
+                spilt += room - seq.final
+                seq.spill = room - seq.final
+        if due in self._due:
+            self._due[due].update(bucket)
+        else:
+            self._due[due] = bucket
+        return spilt
 
 
 __all__ = ["Batch", "Clock", "Request"]

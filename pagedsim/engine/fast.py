@@ -92,6 +92,7 @@ class FastEngine:
         self._jumps = (
             isinstance(scheduler, SupportsSteady) and scheduler.steady and not self._observers
         )
+        self._order: list[Any] | None = None  # of the plan, unless it is the running order
         self._requests: dict[int, Request] = {}
         columns = (trace.prompt, trace.output, trace.priority, self.source.end)
         self._columns = [column.tolist() for column in columns]
@@ -124,6 +125,7 @@ class FastEngine:
         state, now = self.state, self.state.now_ns
         plan = self.scheduler.plan(state)
         step = self._step(plan)
+        self._order = None if plan.decoding else list(plan.scheduled)
         decoding, others, behind = step
         if not decoding and not others and not plan.preempted:
             raise ContractError(
@@ -231,7 +233,7 @@ class FastEngine:
                 batch.leave(seq)
                 seq.known += 1
                 finished.append(seq)
-        finished.sort(key=_RANK)
+        finished.sort(key=_RANK if self._order is None else self._order.index)
         if self._hold:
             for seq in finished:
                 state.keep(seq)
@@ -253,7 +255,7 @@ class FastEngine:
 
     def _request(self, row: int, arrival_ns: int) -> Request:
         prompt, output, priority, end = (column[row] for column in self._columns)
-        request = Request(row, prompt, output, priority, arrival_ns, end)
+        request = Request(row, prompt, output, priority, end, arrival_ns)
         self._requests[row] = request
         return request
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pagedsim.engine.batch import Request
 from pagedsim.engine.recording import Recorder
 from pagedsim.engine.state import State
 from pagedsim.errors import ContractError
@@ -71,37 +70,29 @@ def jump(
 
     `usage` is that of the first step, `horizon` the ns from now until something from outside could
     change a step. Slots taken on the way are recorded as starts of the window to be added next.
+    What was taken before a refusal stays: planning that step takes the same, in the same order.
     """
-    batch, window = state.batch, len(recorder)
-    held, spill = usage.held, state.spill
+    batch, allocator = state.batch, state.allocator
     steps, elapsed, ramp = 0, 0, 0
+    held, spill = usage.held, state.spill
     for duration in pricer.many(load, batch.steps_left()):
         if steps:
             if elapsed >= horizon:
                 break
-            if asking := batch.starting(steps):
-                if not _grow_ahead(state, asking, steps, usage):
+            asking = batch.starting(steps)
+            if asking is not None:
+                if not state.grow_decoding(asking, steps):
                     break
-                now_held, now_spill = state.allocator.usage().held, state.spill
-                row = (window, steps, elapsed, now_held - held, now_spill - spill)
+                now = allocator.usage()
+                if now[1:] != usage[1:]:  # more than what is held has changed
+                    break
+                row = (len(recorder), steps, elapsed, now.held - held, state.spill - spill)
                 recorder.add_starts(row)
-                held, spill = now_held, now_spill
+                held, spill = now.held, state.spill
             ramp += steps * duration
         elapsed += duration
         steps += 1
     return Jump(steps, elapsed, ramp)
-
-
-def _grow_ahead(state: State, asking: list[Request], steps: int, usage: Usage) -> bool:
-    """Slots for the step `steps` from now; False if it cannot be part of this window.
-
-    What was taken before a refusal stays: planning that step takes the same, in the same order.
-    """
-    tokens = state.batch.clock.tick + steps + 1
-    for seq in asking:
-        if not state.grow(seq, seq.base + tokens):
-            return False
-    return state.allocator.usage()[1:] == usage[1:]
 
 
 __all__ = ["Jump", "Pricer", "jump"]

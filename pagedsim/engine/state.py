@@ -8,10 +8,19 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
+from operator import attrgetter
 from typing import Any
 
 from pagedsim.engine.batch import Batch, Request
-from pagedsim.protocols import Allocator, Scheduler, SupportsRank, headroom
+from pagedsim.protocols import (
+    Allocator,
+    Scheduler,
+    SupportsExtend,
+    SupportsRank,
+    headroom,
+)
+
+_RANK = attrgetter("rank")
 
 
 class State:
@@ -26,6 +35,9 @@ class State:
         self.waiting: Any = deque() if self.rank is None else []
         self.now_ns = 0
         self.spill = 0
+        self._headroom: dict[float, int] = {}
+        self._extend = allocator.extend if isinstance(allocator, SupportsExtend) else None
+        self._block = allocator.block if isinstance(allocator, SupportsExtend) else 0
 
     # What a scheduler sees and does.
 
@@ -37,7 +49,9 @@ class State:
         return self.allocator.cached(seq)
 
     def headroom(self, share: float) -> int:
-        return headroom(self.allocator, share)
+        if share not in self._headroom:
+            self._headroom[share] = headroom(self.allocator, share)
+        return self._headroom[share]
 
     def admit(self, seq: Any, tokens: int, *, whole: int = 0, spare: int = 0) -> bool:
         hit = self.allocator.cached(seq)
@@ -65,9 +79,28 @@ class State:
 
     def grow_all(self, wants: dict[Any, int]) -> bool:
         asking = self.batch.starting(0)
-        if wants:
-            asking = sorted([*asking, *wants], key=lambda seq: seq.rank)
-        return all(self.grow(seq, seq.computed + wants.get(seq, 1)) for seq in asking)
+        needs = {seq: seq.base + count for seq, count in wants.items()}
+        needy = [seq for seq, tokens in needs.items() if tokens > seq.room]
+        if asking and needy and needy[0].rank < asking[-1].rank:  # they stand among each other
+            order = sorted([*asking, *needy], key=_RANK)
+            return all(self.grow(seq, needs.get(seq) or seq.computed + 1) for seq in order)
+        if asking and not self.grow_decoding(asking, 0):
+            return False
+        return all(self.grow(seq, needs[seq]) for seq in needy)
+
+    def grow_decoding(self, asking: list[Request], steps: int) -> bool:
+        """A token more of room to those who ask for it in the step `steps` from now, in order.
+
+        False at the first refusal; those before it have got theirs.
+        """
+        if self._extend is None:
+            tokens = self.batch.clock.tick + steps + 1
+            return all(self.grow(seq, seq.base + tokens) for seq in asking)
+        given = self._extend(asking)
+        served = asking if given == len(asking) else asking[:given]
+        if served:
+            self.spill += self.batch.extended(served, self._block)
+        return served is asking
 
     def preempt(self, seq: Any) -> None:
         seq.peak = max(seq.peak, seq.computed)

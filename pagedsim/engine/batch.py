@@ -197,12 +197,13 @@ class Batch:
             bucket.pop(seq, None)
         seq.due = _NEVER
 
-    def starting(self, steps: int) -> list[Request] | None:
-        """Those that must ask for room in the step `steps` from now, in running order, if any."""
-        bucket = self._due.get(self.clock.tick + steps)
-        if not bucket:
-            return None
-        asking = list(bucket)
+    def starts(self, steps: int) -> bool:
+        """Whether anyone must ask for room in the step `steps` from now."""
+        return bool(self._due.get(self.clock.tick + steps))
+
+    def starting(self, steps: int) -> list[Request]:
+        """Those who must, in running order."""
+        asking = list(self._due.get(self.clock.tick + steps, ()))
         if len(asking) > 1:
             asking.sort(key=_RANK)
         return asking

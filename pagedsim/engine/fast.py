@@ -241,10 +241,11 @@ class FastEngine:
             finished = []
             if not state.running:
                 finished, self._done = self._done, []
-        for seq in finished:
-            state.release(seq)
-            seq.finish_ns = now
-        self.source.done(len(finished), now)
+        if finished:
+            for seq in finished:
+                state.release(seq)
+                seq.finish_ns = now
+            self.source.done(len(finished), now)
         for observer in self._observers:
             observer.finished(self.steps, finished)
         self.steps += steps

@@ -10,7 +10,6 @@ get it::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from pagedsim.engine.recording import Recorder
@@ -35,7 +34,7 @@ class Pricer:
 
     def __init__(self, steptime: StepTime) -> None:
         self._ns = steptime.ns
-        self._ramp = steptime.ramp if isinstance(steptime, SupportsRamp) else None
+        self.ramp = steptime.ramp if isinstance(steptime, SupportsRamp) else None
 
     def one(self, load: Load) -> int:
         """ns of one step."""
@@ -43,24 +42,6 @@ class Pricer:
         if duration < 1:
             raise ContractError(f"step time: {load} takes {duration} ns, must be >= 1")
         return duration
-
-    def many(self, load: Load, steps: int) -> Iterator[int]:
-        """ns of each of `steps` decode steps of the same sequences; few may be wanted of them."""
-        sequences, prefills, tokens, pairs, context = load
-        done, portion = 0, _FEW
-        while done < steps:
-            portion = min(portion, steps - done)
-            if self._ramp is not None and done:
-                yield from self._ramp(Load(*load[:3], pairs, context), portion).tolist()
-                pairs += portion * sequences
-                context += portion * sequences
-            else:
-                for _ in range(portion):
-                    yield self.one(Load(sequences, prefills, tokens, pairs, context))
-                    pairs += sequences
-                    context += sequences
-            done += portion
-            portion = min(4 * portion, _MANY)
 
 
 def jump(
@@ -72,27 +53,37 @@ def jump(
     change a step. Slots taken on the way are recorded as starts of the window to be added next.
     What was taken before a refusal stays: planning that step takes the same, in the same order.
     """
-    batch, allocator = state.batch, state.allocator
-    steps, elapsed, ramp = 0, 0, 0
-    held, spill = usage.held, state.spill
-    for duration in pricer.many(load, batch.steps_left()):
-        if steps:
-            if elapsed >= horizon:
+    batch, price, ramp = state.batch, pricer.one, pricer.ramp
+    left, window, held = batch.steps_left(), len(recorder), usage.held
+    sequences, prefills, tokens, pairs, context = load
+    prices: list[int] = []  # of the next steps, the nearest last, once there are many
+    portion = _FEW
+    elapsed = price(load)
+    steps, ramp_ns = 1, 0
+    while steps < left and elapsed < horizon:
+        if batch.starts(steps):
+            spill = state.spill
+            if not state.grow_decoding(batch.starting(steps), steps):
                 break
-            asking = batch.starting(steps)
-            if asking is not None:
-                if not state.grow_decoding(asking, steps):
-                    break
-                now = allocator.usage()
-                if now[1:] != usage[1:]:  # more than what is held has changed
-                    break
-                row = (len(recorder), steps, elapsed, now.held - held, state.spill - spill)
-                recorder.add_starts(row)
-                held, spill = now.held, state.spill
-            ramp += steps * duration
+            now = state.allocator.usage()
+            if now[1:] != usage[1:]:  # more than what is held has changed
+                break
+            recorder.add_starts((window, steps, elapsed, now.held - held, state.spill - spill))
+            held = now.held
+        if ramp is None or steps < _FEW:
+            grown = steps * sequences
+            duration = price(Load(sequences, prefills, tokens, pairs + grown, context + grown))
+        else:
+            if not prices:
+                portion = min(4 * portion, left - steps, _MANY)
+                grown = steps * sequences
+                ahead = Load(sequences, prefills, tokens, pairs + grown, context + grown)
+                prices = ramp(ahead, portion).tolist()[::-1]
+            duration = prices.pop()
+        ramp_ns += steps * duration
         elapsed += duration
         steps += 1
-    return Jump(steps, elapsed, ramp)
+    return Jump(steps, elapsed, ramp_ns)
 
 
 __all__ = ["Jump", "Pricer", "jump"]

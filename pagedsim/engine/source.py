@@ -41,6 +41,8 @@ class Source:
     def arrived(self, now_ns: int) -> list[tuple[int, int]]:
         """Rows (row, arrival_ns) that have arrived by `now_ns`, each returned once."""
         first, times = self._next, self._times
+        if first >= self._sent or times[first] > now_ns:
+            return []
         at = first
         while at < self._sent and times[at] <= now_ns:
             at += 1

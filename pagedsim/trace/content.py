@@ -50,11 +50,19 @@ def blocks(trace: Trace, size: int, *, outputs: bool = False) -> Blocks:
     level = base = 0
     while len(active):
         begin = row_at[active] + level * size
-        chain, used = _extend(chain, begin, begin + tokens[rows[active] + level], run_at, run_token)
+        left = run_at[np.searchsorted(run_at, begin, "right")] - begin
+        alike = max(1, int(left.min()) // size)  # chains that are equal stay so for these blocks
+        end = begin + tokens[rows[active] + level]
+        chain, used = _extend(chain, begin, end, run_at, run_token)
         keys[rows[active] + level] = base + chain
-        base += used
-        level += 1
-        go_on = (np.bincount(chain)[chain] > 1) & (counts[active] > level)
+        shared = np.bincount(chain)[chain] > 1
+        active, chain = active[shared], chain[shared]
+        ahead = np.arange(alike)
+        where = (rows[active] + level)[:, None] + ahead
+        keys[where] = base + chain[:, None] + used * ahead
+        base += used * alike
+        level += alike
+        go_on = counts[active] > level
         active, chain = active[go_on], chain[go_on]
     fresh = np.flatnonzero(keys < 0)
     keys[fresh] = base + np.arange(len(fresh))

@@ -23,7 +23,8 @@ def load(
     """Read a trace: a file, ``-`` for standard input, or a bundled or fetched name.
 
     Rows with zero output are left out, with a note and a count, or refused
-    (``zero_output="error"``). `limit` keeps the first by arrival. A file goes before a name.
+    (``zero_output="error"``). `limit` keeps the first by arrival. A file goes before
+    a name, a folder does not.
     Raises InputError with file, line, field, value and bound.
     """
     if zero_output not in ("drop", "error"):
@@ -50,12 +51,15 @@ def read(source: Source) -> Trace:
 
 def _resolve(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     name = os.fspath(path)
-    if name == "-" or os.path.lexists(path) or os.sep in name or "." in name:
+    folder = os.path.isdir(name)  # one named as a trace is in nobody's way
+    if name == "-" or os.sep in name or "." in name or (os.path.lexists(path) and not folder):
         return path
     from pagedsim.trace import bundled, fetch
 
     found = bundled.find(name) or fetch.cached(name)
     if found is None:
+        if folder:
+            return path
         if name in fetch.SOURCES:
             raise InputError(f"{name}: not fetched yet; run: pagedsim trace fetch {name}")
         names = ", ".join([*bundled.names(), *fetch.SOURCES])

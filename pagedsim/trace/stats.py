@@ -154,8 +154,10 @@ def summary(trace: Trace, block: int | None = None) -> dict[str, Any]:
 
 def _seen(keys: Int64) -> np.ndarray:
     """Where a key was there before; keys of one row differ, so earlier means an earlier row."""
-    before = np.ones(len(keys), bool)
-    before[np.unique(keys, return_index=True)[1]] = False
+    where = np.arange(len(keys))
+    first = np.empty(int(keys.max(initial=-1)) + 1, np.int64)
+    first[keys[::-1]] = where[::-1]  # of equal keys the last assignment stays, so the first row's
+    before: np.ndarray = first[keys] < where
     return before
 
 

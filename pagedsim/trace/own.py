@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from pagedsim.protocols import Int64
-from pagedsim.trace.fields import shown
+from pagedsim.trace.fields import LONGEST, shown
 from pagedsim.trace.lines import decode, flatten
 from pagedsim.trace.source import Source
 from pagedsim.trace.trace import Trace
@@ -111,10 +111,8 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 def assemble(source: Source, header: dict[str, Any], table: dict[str, Any], line: Any) -> Trace:
     """A trace from a header and columns; `line` tells a row's line (or gives None)."""
     for name, column in table.items():
-        least = _least(name)
-        if name != "runs" and len(column) and int(column.min()) < least:
-            at = int(column.argmin())
-            raise source.error(f"{name} is {column[at]}, must be >= {least}", line(at))
+        if name != "runs":
+            _check_bounds(source, name, column, line)
     if "parent" in table:
         _check_parents(source, table["parent"], line)
     runs = table.get("runs")
@@ -134,10 +132,16 @@ def assemble(source: Source, header: dict[str, Any], table: dict[str, Any], line
     )
 
 
-def _least(name: str) -> int:
-    if name in ("prompt", "output", "samples"):
-        return 1
-    return {"priority": -_LARGEST}.get(name, DEFAULTS.get(name, 0) if name != "salt" else 0)
+def _check_bounds(source: Source, name: str, column: Int64, line: Any) -> None:
+    counted = name in ("prompt", "output", "samples")
+    least = 1 if counted else -_LARGEST if name == "priority" else DEFAULTS.get(name, 0)
+    most = LONGEST if counted else _LARGEST
+    for at, wrong, must in (
+        (int(column.argmin()), column.min() < least, f">= {least}"),
+        (int(column.argmax()), column.max() > most, f"<= {most}"),
+    ):
+        if wrong:
+            raise source.error(f"{name} is {column[at]}, must be {must}", line(at))
 
 
 def _check_parents(source: Source, parent: Int64, line: Any) -> None:

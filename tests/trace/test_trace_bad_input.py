@@ -122,6 +122,10 @@ CASES = {
     "own header": (OWN.replace('"timed":true', '"timed":7'), "f:1: the header is wrong"),
     "own columns": (OWN.replace('"output"]', '"salts"]'), "f:1: columns are"),
     "own value": (OWN.replace("[5,4,2]", "[5,0,2]"), "f:3: prompt is 0, must be >= 1"),
+    "own long": (
+        OWN.replace("[5,4,2]", "[5,4,4000000000]"),
+        "f:3: output is 4000000000, must be <= 10",
+    ),
     "own type": (OWN.replace("[5,4,2]", '[5,"4",2]'), "f:3: prompt is 4, must be a whole number"),
     "own width": (OWN.replace("[5,4,2]", "[5,4]"), "f:3: must be a list of 3 values"),
     "own empty": (OWN.split("\n")[0], "f:2: no requests below the header"),
@@ -231,6 +235,17 @@ def test_permission(tmp_path: Path) -> None:
     path.chmod(0)
     with pytest.raises(InputError, match="cannot be read: Permission denied"):
         load(path)
+
+
+def test_a_folder_named_as_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "chat").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "code").write_text(HEAD + ROW)
+    assert load("chat").format == "made"
+    assert load("code").format == "azure"
+    with pytest.raises(InputError, match="other: is a folder"):
+        load("other")
 
 
 def test_foreign_parquet(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from pagedsim.protocols import Int64
 from pagedsim.trace.fields import LATEST_S, NS, BadValue, Field, parse_text
 from pagedsim.trace.source import Source
 
+_PLAIN_DATE = r"^[0-9]{4}(-[0-9]{2}){2} [0-9]{2}:[0-9]{2}:[0-5][0-9](\.[0-9]{1,9})?$"
+
 
 class Table:
     """A CSV file with a header. Opening it checks text and header, and reads no rows."""
@@ -123,6 +125,8 @@ def _convert(series: Any, field: Field) -> Int64 | None:
         if series.min() < "1970" or series.max() >= "2262":
             return None
         bare = series.str.strip_suffix("+00:00")
+        if not bare.str.contains(_PLAIN_DATE).all():
+            return None
         try:
             dates = bare.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="ns", strict=False)
         except pl.exceptions.PolarsError:

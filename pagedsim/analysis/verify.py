@@ -139,7 +139,7 @@ class Referee:
         self._seen: dict[str, None] = {}
         self._sched: dict[int, tuple[int, int]] = {}  # row -> steps scheduled, tokens in all
         self._resumed: dict[int, list[int]] = {}  # row -> hit of each re-admission
-        self._new_blocks = 0
+        self._new_blocks = self._peak = 0
         self._difference: Difference | None = None
 
     def scheduled(self, _: int, plan: Plan, view: View, /) -> None:
@@ -163,6 +163,7 @@ class Referee:
         new_blocks = sum(map(len, fresh.values()))
         self._new_blocks += new_blocks
         usable = self._allocator.capacity // self._allocator.block
+        self._peak = max(self._peak, usable - len(free))
         self._compare({
             "step": lambda: view.now_ns,
             "preempted": lambda: [self._ids[seq.id] for seq in plan.preempted],
@@ -207,18 +208,18 @@ class Referee:
             self._where, self._line = f"request {line['id']}", line
             self._compare(self._request(requests, row_of[line["id"]]))
         self._where, self._line = "summary", self._recorded.summary
-        windows = recording.column("tokens")
+        steps = recording.column("steps")  # in a window of many, each has as many tokens
         self._compare({
-            "steps": lambda: int(recording.column("start_ns")[-1]) + 1,
-            "scheduled_tokens": lambda: int(windows.sum()),
-            "request_steps": lambda: int(recording.column("sequences").sum()),
+            "steps": lambda: int(recording.column("end_ns")[-1]),
+            "scheduled_tokens": lambda: int((recording.column("tokens") * steps).sum()),
+            "request_steps": lambda: int((recording.column("sequences") * steps).sum()),
             "new_blocks": lambda: self._new_blocks,
             "queries": lambda: 0,
             "hits": lambda: 0,
             "preempted_queries": lambda: 0,
             "preempted_hits": lambda: 0,
             "preemptions": lambda: int(requests.preemptions.sum()),
-            "peak_used": lambda: int(recording.column("held").max()) // self._allocator.block,
+            "peak_used": lambda: self._peak,
         })  # fmt: skip
 
     def _request(self, requests: Requests, row: int) -> dict[str, Callable[[], Any]]:

@@ -23,6 +23,7 @@ from pagedsim.engine.jump import Jump, Pricer, jump
 from pagedsim.engine.recording import BLOCKED, Recorder, Recording, Requests, Status
 from pagedsim.engine.source import Source
 from pagedsim.engine.state import State
+from pagedsim.engine.watch import Watch
 from pagedsim.errors import ContractError
 from pagedsim.protocols import (
     Allocator,
@@ -62,7 +63,7 @@ class FastEngine:
     """One run.
 
     `env`: a SimPy environment to run in, whose clock is whole nanoseconds; its other events bound
-    a window as arrivals do. With observers every window is one step.
+    a window as arrivals do. `observers` are shown every step (`engine.watch`).
     """
 
     def __init__(
@@ -86,12 +87,12 @@ class FastEngine:
         self.pricer = Pricer(steptime)
         self.recorder = Recorder()
         self.steps = 0
-        self._observers, self._progress = list(observers), progress
+        observers = tuple(observers)
+        self._watch = Watch(observers, self.state, self._arrive) if observers else None
+        self._progress = progress
         self._hold = isinstance(scheduler, SupportsHold) and scheduler.hold
         self._done: list[Request] = []  # finished members of a batch that is held as a whole
-        self._jumps = (
-            isinstance(scheduler, SupportsSteady) and scheduler.steady and not self._observers
-        )
+        self._jumps = isinstance(scheduler, SupportsSteady) and scheduler.steady
         self._order: list[Any] | None = None  # of the plan, unless it is the running order
         self._requests: dict[int, Request] = {}
         columns = (trace.prompt, trace.output, trace.priority, self.source.end)
@@ -106,8 +107,7 @@ class FastEngine:
         env, state, source = self.env, self.state, self.source
         while True:
             now = state.now_ns = int(env.now)
-            for row, arrival_ns in source.arrived(now):
-                state.enqueue(self._request(row, arrival_ns))
+            self._arrive()
             if state.running or state.waiting:
                 step, steps, duration = self._window()
                 yield env.timeout(duration)
@@ -117,6 +117,10 @@ class FastEngine:
                 yield env.timeout(arrival - now)
             else:
                 return
+
+    def _arrive(self) -> None:
+        for row, arrival_ns in self.source.arrived(self.state.now_ns):
+            self.state.enqueue(self._request(row, arrival_ns))
 
     # One window.
 
@@ -133,8 +137,8 @@ class FastEngine:
                 f"wait and {len(state.running)} run ({type(self.scheduler).__name__} over "
                 f"{type(self.allocator).__name__})"
             )
-        for observer in self._observers:
-            observer.scheduled(self.steps, self._spelt_out(plan), state)
+        if self._watch is not None:
+            self._watch.begin(self.steps, plan)
         load = self._load(step)
         usage = held, cached, shared, lost = self.allocator.usage()
         live = state.batch.stored + decoding - shared
@@ -149,7 +153,8 @@ class FastEngine:
                 f"{free}: none may be negative ({type(self.allocator).__name__}, {usage})"
             )
         if self._jumps and decoding and not (others or behind or plan.preempted):
-            span = jump(state, self.pricer, self.recorder, load, usage, self._horizon())
+            horizon = self._horizon()
+            span = jump(state, self.pricer, self.recorder, load, usage, horizon, self._watch)
         else:
             span = Jump(1, self.pricer.one(load), 0)
         external = lost + free if plan.blocked else lost
@@ -170,17 +175,6 @@ class FastEngine:
         if 0 < decoding < batch.decoding:
             behind = [s for s in batch.running if s.decoding and s not in plan.scheduled]
         return Step(decoding, others, behind)
-
-    def _spelt_out(self, plan: Plan) -> Plan:
-        """The plan with everyone in `scheduled`, in scheduling order, which is running order."""
-        if not plan.decoding:
-            return plan
-        scheduled = {
-            seq: 1 if seq.decoding else plan.scheduled[seq]
-            for seq in self.state.running
-            if seq.decoding or seq in plan.scheduled
-        }
-        return Plan(scheduled, False, plan.preempted, plan.admitted, plan.blocked, plan.limit)
 
     def _load(self, step: Step) -> Load:
         batch = self.state.batch
@@ -246,8 +240,8 @@ class FastEngine:
                 state.release(seq)
                 seq.finish_ns = now
             self.source.done(len(finished), now)
-        for observer in self._observers:
-            observer.finished(self.steps, finished)
+        if self._watch is not None:
+            self._watch.end(finished)
         self.steps += steps
         if self._progress is not None:
             self._progress(len(finished))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from pagedsim.engine.recording import Recorder
 from pagedsim.engine.state import State
+from pagedsim.engine.watch import Watch
 from pagedsim.errors import ContractError
 from pagedsim.protocols import Load, StepTime, SupportsRamp, Usage
 
@@ -45,7 +46,13 @@ class Pricer:
 
 
 def jump(
-    state: State, pricer: Pricer, recorder: Recorder, load: Load, usage: Usage, horizon: float
+    state: State,
+    pricer: Pricer,
+    recorder: Recorder,
+    load: Load,
+    usage: Usage,
+    horizon: float,
+    watch: Watch | None = None,
 ) -> Jump:
     """Take as many whole steps as nothing can change in, at least one.
 
@@ -61,6 +68,8 @@ def jump(
     elapsed = price(load)
     steps, ramp_ns = 1, 0
     while steps < left and elapsed < horizon:
+        if watch is not None:
+            watch.next_ends(elapsed)
         if batch.starts(steps):
             spill = state.spill
             if not state.grow_decoding(batch.starting(steps), steps):
@@ -80,6 +89,8 @@ def jump(
                 ahead = Load(sequences, prefills, tokens, pairs + grown, context + grown)
                 prices = ramp(ahead, portion).tolist()[::-1]
             duration = prices.pop()
+        if watch is not None:
+            watch.next_begins()
         ramp_ns += steps * duration
         elapsed += duration
         steps += 1

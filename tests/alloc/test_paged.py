@@ -1,0 +1,271 @@
+"""The paged pool: exact ids of each free order, sizes, misuse, the state machine, planted bugs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from machine import AllocatorMachine, Seq, assert_rejects, make_machine, run
+
+from pagedsim.alloc.paged import Paged
+from pagedsim.errors import ContractError, SpecError
+from pagedsim.protocols import Sequence, SupportsBlocks, SupportsSlots, Usage, headroom
+
+
+def admitted(pool: Paged, *sizes: int) -> list[Seq]:
+    seqs = [Seq(row, size, 1) for row, size in enumerate(sizes)]
+    for seq in seqs:
+        assert pool.admit(seq, seq.prompt)
+    return seqs
+
+
+def test_the_free_list_starts_in_id_order() -> None:
+    """Block 0 is the null block, never handed out: a pool of N has N - 1 to give."""
+    pool = Paged(5, block=4)
+    assert pool.free_blocks() == (1, 2, 3, 4)
+    assert pool.capacity == pool.longest == 16
+    without = Paged(5, block=4, null=0)
+    assert without.free_blocks() == (0, 1, 2, 3, 4)
+    assert without.capacity == without.longest == 20
+
+
+def test_blocks_are_taken_from_the_front() -> None:
+    pool = Paged(9, block=2)
+    a, b = admitted(pool, 3, 2)
+    assert (pool.table(a), pool.table(b)) == ((1, 2), (3,))
+    assert pool.grow(a, 4)  # within its blocks
+    assert pool.table(a) == (1, 2)
+    assert pool.grow(a, 9)
+    assert pool.table(a) == (1, 2, 4, 5, 6)
+    assert pool.free_blocks() == (7, 8)
+    assert pool.usage() == Usage(12)
+
+
+def test_order_0_33() -> None:
+    """Keyless blocks of one release go to the front as one group, the last of the table first.
+
+    A later release's group lies before an earlier one's.
+    """
+    pool = Paged(9, block=1)
+    a, b = admitted(pool, 3, 2)  # 1 2 3, 4 5
+    pool.release(a)
+    assert pool.free_blocks() == (3, 2, 1, 6, 7, 8)
+    pool.release(b)
+    assert pool.free_blocks() == (5, 4, 3, 2, 1, 6, 7, 8)
+    assert pool.admit(a, 4)
+    assert pool.table(a) == (5, 4, 3, 2)
+
+
+def test_order_0_11() -> None:
+    """The same table goes to the back, last block first."""
+    pool = Paged(9, block=1, free_order="0.11")
+    a, b = admitted(pool, 3, 2)
+    pool.release(a)
+    assert pool.free_blocks() == (6, 7, 8, 3, 2, 1)
+    pool.release(b)
+    assert pool.free_blocks() == (6, 7, 8, 3, 2, 1, 5, 4)
+    assert pool.admit(a, 4)
+    assert pool.table(a) == (6, 7, 8, 3)
+
+
+@pytest.mark.parametrize("order", ["0.33", "0.11"])
+def test_a_release_of_grown_tables(order: str) -> None:
+    """A table that others' blocks lie between goes back in table order all the same."""
+    pool = Paged(8, block=1, free_order=order)
+    a, b = admitted(pool, 2, 2)  # 1 2, 3 4
+    assert pool.grow(a, 3)  # 1 2 5
+    assert pool.grow(b, 3)  # 3 4 6
+    pool.release(a)
+    assert pool.free_blocks() == ((5, 2, 1, 7) if order == "0.33" else (7, 5, 2, 1))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "whole", "spare", "granted"),
+    [
+        (8, 0, 0, True),
+        (9, 0, 0, False),
+        (1, 8, 0, True),
+        (1, 9, 0, False),
+        (5, 4, 0, True),  # 2 blocks of 4, the larger of both
+        (4, 4, 4, True),
+        (4, 4, 5, False),  # spare slots are whole blocks too
+        (4, 5, 1, False),  # 2 + 1 of 2
+        (1, 0, 4, True),
+    ],
+)
+def test_admission_room(tokens: int, whole: int, spare: int, granted: bool) -> None:
+    """max(tokens, whole) would fit now with `spare` left over; only those of `tokens` are taken."""
+    pool = Paged(3, block=4)
+    seq = Seq(0, 9, 1)
+    assert pool.admit(seq, tokens, whole=whole, spare=spare) is granted
+    assert pool.usage().held == (-(-tokens // 4) * 4 if granted else 0)
+    assert len(pool.free_blocks()) == (2 - -(-tokens // 4) if granted else 2)
+
+
+def test_a_refused_growth_changes_nothing() -> None:
+    pool = Paged(4, block=2)
+    a, b = admitted(pool, 2, 2)
+    before = pool.free_blocks(), pool.table(a)
+    assert not pool.grow(a, 5)  # 2 more, 1 is free
+    assert (pool.free_blocks(), pool.table(a)) == before
+    assert pool.grow(b, 4)
+    assert not pool.grow(a, 3)
+
+
+def test_room_and_slots() -> None:
+    """Token t lives in slot table[t // block] · block + t % block."""
+    pool = Paged(9, block=3)
+    a, b = admitted(pool, 4, 1)
+    pool.release(a)
+    assert pool.admit(a, 4)  # 2 1, the last block of its old table first
+    assert pool.room(a) == 6
+    assert pool.slots(a).tolist() == [6, 7, 8, 3, 4, 5]
+    assert pool.slots(b).tolist() == [9, 10, 11]
+    assert pool.cached(a) == 0
+
+
+def test_capabilities_and_headroom() -> None:
+    """A watermark is int(share · blocks) blocks, the null block counted."""
+    pool = Paged(20, block=16)
+    assert isinstance(pool, SupportsBlocks)
+    assert isinstance(pool, SupportsSlots)
+    assert headroom(pool, 0.05) == 16
+    assert headroom(Paged(19, block=16), 0.05) == 0
+    assert headroom(Paged(101, block=16), 0.05) == 5 * 16
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"blocks": 9, "block": 0}, "block is 0, must be >= 1"),
+        ({"blocks": 9, "null": 2}, "null is 2, must be 0 or 1"),
+        ({"blocks": 1}, r"a pool of 1 blocks \(null 1\) has none to give"),
+        ({"blocks": 0, "null": 0}, r"a pool of 0 blocks \(null 0\) has none to give"),
+        ({"blocks": 9, "free_order": "0.5"}, "free_order is 0.5, must be 0.33 or 0.11"),
+    ],
+)
+def test_what_cannot_work_is_said_at_construction(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        Paged(**given)
+
+
+def test_misuse() -> None:
+    pool = Paged(9)
+    seq = Seq(7, 3, 4)
+    for call in (pool.release, pool.room, pool.table, pool.slots, lambda seq: pool.grow(seq, 1)):
+        with pytest.raises(ContractError, match="request 7 holds nothing"):
+            call(seq)
+    assert pool.admit(seq, 3)
+    with pytest.raises(ContractError, match="request 7 is admitted twice"):
+        pool.admit(seq, 3)
+    pool.release(seq)
+    with pytest.raises(ContractError, match="request 7 holds nothing"):
+        pool.release(seq)
+    assert pool.usage() == Usage(0)
+
+
+def factories() -> st.SearchStrategy[Callable[[], Paged]]:
+    return st.builds(
+        partial,
+        st.just(Paged),
+        st.integers(2, 20),
+        block=st.integers(1, 5),
+        null=st.sampled_from([0, 1]),
+        free_order=st.sampled_from(["0.33", "0.11"]),
+    )
+
+
+class JudgedMachine(AllocatorMachine):
+    """Knows besides what is granted, and what each call makes of the free list."""
+
+    def judge(self, seq: Seq, tokens: int, whole: int, spare: int, granted: bool) -> None:
+        pool = self.subject
+        taken = -(-tokens // pool.block) if granted else 0
+        free = len(pool.free_blocks()) + taken
+        need = -(-max(tokens, whole) // pool.block) + -(-spare // pool.block)
+        assert granted == (need <= free)
+        if granted:
+            assert len(pool.table(seq)) == taken
+
+    def drop(self, seq: Seq) -> None:
+        pool = self.subject
+        free, group = list(pool.free_blocks()), list(reversed(pool.table(seq)))
+        super().drop(seq)
+        front = pool._to_front
+        assert list(pool.free_blocks()) == (group + free if front else free + group)
+
+
+def test_machine() -> None:
+    run(make_machine(factories(), base=JudgedMachine), examples=120)
+
+
+class TakesFromTheBack(Paged):
+    def grow(self, seq: Sequence, tokens: int, /) -> bool:
+        self._free.rotate(1)
+        return super().grow(seq, tokens)
+
+
+class TakesBeforeItRefuses(Paged):
+    def grow(self, seq: Sequence, tokens: int, /) -> bool:
+        table = self._table(seq)
+        while len(table) * self.block < tokens:
+            if not self._free:
+                return False
+            table.append(self._free.popleft())
+        return True
+
+
+class IgnoresWhole(Paged):
+    def admit(self, seq: Sequence, tokens: int, /, *, whole: int = 0, spare: int = 0) -> bool:
+        return super().admit(seq, tokens, spare=spare)
+
+
+class IgnoresSpare(Paged):
+    def admit(self, seq: Sequence, tokens: int, /, *, whole: int = 0, spare: int = 0) -> bool:
+        return super().admit(seq, tokens, whole=whole)
+
+
+class TakesWhole(Paged):
+    def admit(self, seq: Sequence, tokens: int, /, *, whole: int = 0, spare: int = 0) -> bool:
+        return super().admit(seq, max(tokens, whole), spare=spare)
+
+
+class GivesOneByOne(Paged):
+    def release(self, seq: Sequence, /) -> None:
+        table = self._table(seq)
+        del self._tables[seq]
+        self._free.extendleft(reversed(table))
+
+
+class KeepsTheLast(Paged):
+    def release(self, seq: Sequence, /) -> None:
+        table = self._table(seq)
+        if len(table) > 1:
+            table.pop()
+        super().release(seq)
+
+
+class HandsOutTheNullBlock(Paged):
+    def __init__(self, blocks: int, **given: Any) -> None:
+        super().__init__(blocks, **given)
+        self._free.append(0)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        TakesFromTheBack,
+        TakesBeforeItRefuses,
+        IgnoresWhole,
+        IgnoresSpare,
+        TakesWhole,
+        GivesOneByOne,
+        KeepsTheLast,
+        HandsOutTheNullBlock,
+    ],
+)
+def test_the_machine_rejects(planted: type[Paged]) -> None:
+    assert_rejects(make_machine(lambda: planted(9, block=2), base=JudgedMachine))

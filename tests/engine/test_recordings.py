@@ -1,0 +1,246 @@
+"""Recorded runs of vLLM: every field of every step, on both engines, with jumps and without.
+
+And the comparison itself: whatever is changed in a recording is reported, at its very place.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agreement import Fixed, assert_equal, expand
+
+from pagedsim.alloc.paged import Paged
+from pagedsim.analysis.verify import verify
+from pagedsim.engine.fast import FastEngine
+from pagedsim.engine.reference import ReferenceEngine
+from pagedsim.engine.schedulers import Vllm
+from pagedsim.trace import load
+
+FOLDER = Path(__file__).resolve().parents[1] / "golden"
+APC_OFF = sorted(path.name for path in (FOLDER / "vllm").glob("*__apc_off_*.jsonl.gz"))
+SEQS4 = "uniq200_burst__apc_on_seqs4.jsonl.gz"  # no hits, no preemption
+TAMPERED = "uniq200__apc_off_tight.jsonl.gz"
+
+ENGINES = ["fast", "reference"]
+CONTENT = {
+    *("q", "h", "pq", "ph", "block_ids", "free_head", "free_crc", "free_crc_after"),
+    *("cached_hashes", "queries", "hits", "preempted_queries", "preempted_hits"),
+}  # depends on what a cache holds
+NAMES = {"kind", "id", "prompt_len", "output_len"}  # say what a line is about
+
+
+@cache
+def lines(name: str) -> tuple[dict[str, Any], ...]:
+    data = gzip.decompress((FOLDER / "vllm" / name).read_bytes())
+    return tuple(json.loads(line) for line in data.splitlines())
+
+
+def fields_of(name: str, kind: str) -> list[str]:
+    """What the lines of a kind say, in the order in which they say it."""
+    found = dict.fromkeys(f for line in lines(name) if line["kind"] == kind for f in line)
+    return [
+        field
+        for field in found
+        if field not in NAMES and not field.endswith("_s")  # wall clock
+    ]
+
+
+def trace_of(name: str) -> Path:
+    stem = f"trace_{name.split('__')[0]}.json"
+    return next(path for path in (FOLDER / stem, FOLDER / f"{stem}.gz") if path.exists())
+
+
+def test_the_recordings_are_there() -> None:
+    assert len(APC_OFF) == 5
+    assert SEQS4 not in APC_OFF
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", APC_OFF)
+def test_a_recording_without_a_cache_agrees_in_every_field(name: str, engine: str) -> None:
+    outcome = verify(FOLDER / "vllm" / name, engine=engine)
+    assert outcome.difference is None
+    recorded = lines(name)
+    steps = [line for line in recorded if line["kind"] == "step"]
+    assert outcome.steps == len(steps)
+    assert outcome.requests == sum(line["kind"] == "req" for line in recorded)
+    assert outcome.left_out == ()
+    fields = {field for kind in ("step", "req", "summary") for field in fields_of(name, kind)}
+    assert set(outcome.fields) == fields
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_recording_with_an_idle_cache_agrees_in_counts(engine: str) -> None:
+    outcome = verify(FOLDER / "vllm" / SEQS4, engine=engine)
+    assert outcome.difference is None
+    assert outcome.steps == 2221
+    fields = {field for kind in ("step", "req", "summary") for field in fields_of(SEQS4, kind)}
+    assert set(outcome.fields) >= fields - CONTENT
+    assert set(outcome.left_out) <= CONTENT
+
+
+@pytest.mark.parametrize("name", [*APC_OFF, SEQS4])
+def test_a_recording_agrees_with_jumps_on(name: str) -> None:
+    """Without an observer, in as few windows as may be, the same is recorded."""
+    header, *recorded = lines(name)
+    config = header["config"]
+    runs = []
+    for engine in (FastEngine, ReferenceEngine):
+        made = engine(
+            load(trace_of(name)),
+            Paged(config["num_gpu_blocks"], block=config["block_size"]),
+            Vllm(
+                max_seqs=config["max_num_seqs"],
+                max_batched_tokens=config["max_num_batched_tokens"],
+                chunked=config["enable_chunked_prefill"],
+            ),
+            Fixed(1),
+            max_len=config["max_model_len"],
+        )
+        runs.append(made.run())
+    fast, _ = runs
+    assert_equal(*runs, Fixed(1).ns)
+    steps = expand(fast, Fixed(1).ns)
+    assert len(fast.windows) < len(steps)
+    size = config["block_size"]
+    ours = [(s["start_ns"], s["batch"], s["tokens"], s["held"] // size) for s in steps]
+    theirs = [
+        (line["step"], line["running"], line["tokens"], line["used"])
+        for line in recorded
+        if line["kind"] == "step"
+    ]
+    assert ours == theirs
+    for line in recorded:
+        if line["kind"] == "req":
+            row, requests = line["id"], fast.requests
+            assert requests.finish_ns[row] - 1 == line["finish_step"]
+            assert requests.admitted_ns[row] == line["first_step"]
+            assert requests.preemptions[row] == line["preempt"]
+
+
+# What is changed in a recording.
+
+
+def other(value: Any) -> Any:
+    """`value`, with one thing changed in it."""
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, list):
+        return [*value[:-1], value[-1] + 1] if value else [7]
+    key = next(iter(value), "7")
+    return value | {key: other(value.get(key, 0))}
+
+
+class Tamper:
+    """Writes changed recordings of one run and says how each differs from a replay."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / TAMPERED.removesuffix(".gz")
+
+    def difference(self, engine: str, change: Callable[[list[dict[str, Any]]], object]) -> Any:
+        rows = [dict(row) for row in lines(TAMPERED)]
+        change(rows)
+        self.path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return verify(self.path, trace=trace_of(TAMPERED), engine=engine).difference
+
+
+@pytest.fixture
+def tamper(tmp_path: Path) -> Tamper:
+    return Tamper(tmp_path)
+
+
+def where(kind: str, at: int) -> int:
+    """Index of the `at`-th line of a kind."""
+    return [index for index, line in enumerate(lines(TAMPERED)) if line["kind"] == kind][at]
+
+
+def first_with(field: str, at_least: int = 20) -> int:
+    """A step that has something in a field, where there is one."""
+    steps = [i for i, line in enumerate(lines(TAMPERED)) if line["kind"] == "step"][at_least:]
+    return next((i for i in steps if lines(TAMPERED)[i].get(field)), steps[0])
+
+
+@pytest.mark.parametrize("field", fields_of(TAMPERED, "step")[1:])
+def test_a_changed_step_is_found_at_its_field(tamper: Tamper, field: str) -> None:
+    index = first_with(field)
+    original = lines(TAMPERED)[index]
+    found = tamper.difference(
+        "fast", lambda rows: rows[index].update({field: other(original[field])})
+    )
+    assert found.where == f"step {original['step']}"
+    assert found.field == field
+    assert (found.ours, found.recorded) == (original[field], other(original[field]))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("field", ["sched", "block_ids", "free_crc", "free_crc_after"])
+def test_one_token_one_block_one_crc(tamper: Tamper, engine: str, field: str) -> None:
+    """The same in a late step, on both engines."""
+    index = first_with(field, 600)
+    original = lines(TAMPERED)[index]
+    found = tamper.difference(
+        engine, lambda rows: rows[index].update({field: other(original[field])})
+    )
+    assert (found.where, found.field) == (f"step {original['step']}", field)
+    assert (found.ours, found.recorded) == (original[field], other(original[field]))
+
+
+@pytest.mark.parametrize("field", fields_of(TAMPERED, "req"))
+def test_a_changed_request_is_found(tamper: Tamper, field: str) -> None:
+    index = where("req", 123)
+    original = lines(TAMPERED)[index]
+    changed = other(original[field])
+    found = tamper.difference("fast", lambda rows: rows[index].update({field: changed}))
+    assert found == (f"request {original['id']}", field, original[field], changed)
+
+
+@pytest.mark.parametrize("field", fields_of(TAMPERED, "summary"))
+def test_a_changed_total_is_found(tamper: Tamper, field: str) -> None:
+    index = where("summary", 0)
+    value = lines(TAMPERED)[index][field]
+    found = tamper.difference("fast", lambda rows: rows[index].update({field: value - 1}))
+    assert found == ("summary", field, value, value - 1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("at", [0, 300, -1])
+def test_a_dropped_step_is_found(tamper: Tamper, engine: str, at: int) -> None:
+    index = where("step", at)
+    step = lines(TAMPERED)[index]["step"]
+    found = tamper.difference(engine, lambda rows: rows.pop(index))
+    following = "no further step" if at == -1 else lines(TAMPERED)[index + 1]["step"]
+    assert found == (f"step {step}", "step", step, following)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("at", [0, 300, -1])
+def test_an_added_step_is_found(tamper: Tamper, engine: str, at: int) -> None:
+    """A line that stands there twice: the second one is compared with the next step."""
+    index = where("step", at)
+    step = lines(TAMPERED)[index]["step"]
+    found = tamper.difference(engine, lambda rows: rows.insert(index, rows[index]))
+    if at == -1:
+        assert found == ("end", "step", "no further step", step)
+    else:
+        following = lines(TAMPERED)[index + 1]["step"]
+        assert found == (f"step {following}", "step", following, step)
+
+
+def test_two_swapped_steps_are_found(tamper: Tamper) -> None:
+    index = where("step", 77)
+
+    def swap(rows: list[dict[str, Any]]) -> None:
+        rows[index], rows[index + 1] = rows[index + 1], rows[index]
+
+    step = lines(TAMPERED)[index]["step"]
+    assert tamper.difference("fast", swap) == (f"step {step}", "step", step, step + 1)
+
+
+def test_an_untouched_copy_agrees(tamper: Tamper) -> None:
+    assert tamper.difference("fast", lambda rows: None) is None

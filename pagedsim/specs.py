@@ -1,8 +1,9 @@
 """``NAME[:key=value,…]`` for what pagedsim ships, ``package.module:Class[?key=…]`` for others.
 
-Values are int, float, true/false, else text. A wrong name or key lists what exists. What a part
-needs besides (slots of the pool, the maximum length, the device) it gets if its constructor has a
-parameter of that name: `capacity`, `blocks` (given `block`), `max_len`, `device`.
+Values are int, float, true/false, else text; an option that wants one of these takes no other. A
+wrong name, key or value says what there is. What a part needs besides (slots of the pool, the
+maximum length, the device) it gets if its constructor has a parameter of that name: `capacity`,
+`blocks` (given `block`), `max_len`, `device`; those are no options.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import difflib
 import importlib
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, get_args, get_type_hints
 
 from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.paged import Paged
@@ -21,19 +22,20 @@ from pagedsim.device.roofline import Roofline
 from pagedsim.device.steptable import read_table
 from pagedsim.device.steptime import Affine, Constant
 from pagedsim.engine.schedulers import Orca, Static, Vllm
-from pagedsim.errors import SpecError
+from pagedsim.errors import PagedsimError, SpecError
 from pagedsim.protocols import Allocator, Scheduler, StepTime
 
 Value = int | float | bool | str
 
 
 class Spec(NamedTuple):
-    """A spec taken apart: `path` is None for a built-in name."""
+    """A spec taken apart: `path` is None for a built-in name; `words` are the values as typed."""
 
     text: str
     name: str
     path: str | None
     values: dict[str, Value]
+    words: dict[str, str]
 
 
 ALLOCATORS: dict[str, Callable[..., Any]] = {
@@ -46,31 +48,42 @@ STEPTIMES: dict[str, Callable[..., Any]] = {
     "roofline": Roofline,
     "affine": Affine,
     "constant": Constant,
+    "table": read_table,
+}
+SHIPPED = frozenset((*ALLOCATORS, *SCHEDULERS, *STEPTIMES))
+MOST_PLACES = 1 << 26  # blocks of a pool, or places: each takes some 40 bytes of our own memory
+
+_GIVEN = frozenset(("capacity", "blocks", "max_len", "device"))
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+_NEEDS = {
+    "allocator": ("capacity", "longest", "cached", "admit", "grow", "release", "room", "usage"),
+    "scheduler": ("check", "plan"),
+    "step time": ("ns",),
 }
 
 
 def parse(text: str) -> Spec:
     """Take a spec apart. Raises SpecError with what is wrong in it."""
+    text = text.strip()
     head, mark, tail = text.partition("?")
     name, colon, rest = head.partition(":")
-    if mark or "." in name:
-        if not colon or not rest.isidentifier():
+    if mark or "." in name or (name not in SHIPPED and rest.isidentifier()):
+        if not colon or not name or not rest.isidentifier():
             raise SpecError(f"{text}: an import path looks like package.module:Class?key=value")
-        pairs = tail.split("&") if tail else []
-        return Spec(text, rest, name, _values(text, pairs))
-    return Spec(text, name, None, _values(text, rest.split(",") if rest else []))
+        return Spec(text, rest, name, *_values(text, tail.split("&") if tail else []))
+    return Spec(text, name, None, *_values(text, rest.split(",") if rest else []))
 
 
-def _values(text: str, pairs: Iterable[str]) -> dict[str, Value]:
-    values: dict[str, Value] = {}
+def _values(text: str, pairs: Iterable[str]) -> tuple[dict[str, Value], dict[str, str]]:
+    words: dict[str, str] = {}
     for pair in pairs:
-        key, equals, value = pair.strip().partition("=")
+        key, equals, value = map(str.strip, pair.partition("="))
         if not equals or not key.isidentifier():
             raise SpecError(f"{text}: '{pair}' is not key=value")
-        if key in values:
+        if key in words:
             raise SpecError(f"{text}: {key} is given twice")
-        values[key] = _value(value)
-    return values
+        words[key] = value
+    return {key: _value(word) for key, word in words.items()}, words
 
 
 def _value(text: str) -> Value:
@@ -86,24 +99,29 @@ def make_allocator(spec: str, *, tokens: int, max_len: int) -> Allocator:
     """An allocator over a pool of `tokens` slots. A paged pool has ``tokens // block`` blocks."""
     parsed = parse(spec)
     if parsed.path is None and parsed.name == "paged":
-        _unshared(parsed)
+        parsed = _unshared(parsed)
     block = parsed.values.get("block", 16)
     if isinstance(block, bool) or not isinstance(block, int) or block < 1:
-        raise SpecError(f"{spec}: block is {block}, must be a whole number >= 1")
+        block = 16  # and whoever has an option of that name says what is wrong with it
+    if parsed.path is None and parsed.name in ("paged", "slots"):
+        places = tokens // block if parsed.name == "paged" else parsed.values.get("n", 0)
+        if isinstance(places, int) and MOST_PLACES < places <= tokens:
+            what = "blocks" if parsed.name == "paged" else "places"
+            raise SpecError(f"{spec}: {places:,} {what}, must be <= {MOST_PLACES:,}")
     parts = {"capacity": tokens, "blocks": tokens // block, "max_len": max_len}
     return cast(Allocator, _make("allocator", parsed, ALLOCATORS, parts))
 
 
-def _unshared(spec: Spec) -> None:
+def _unshared(spec: Spec) -> Spec:
     """`prefix` and `evict` belong to a prefix cache, which is not there yet; say so."""
-    if (prefix := spec.values.pop("prefix", "off")) != "off":
+    words = dict(spec.words)
+    if (prefix := words.pop("prefix", "off")) != "off":
         raise SpecError(
             f"{spec.text}: prefix={prefix} is not available yet, only prefix=off (no sharing)"
         )
-    spec.values.pop("evict", None)
-    for key in ("free_order",):
-        if key in spec.values:
-            spec.values[key] = str(spec.values[key])
+    if (evict := words.pop("evict", "lru")) != "lru":
+        raise SpecError(f"{spec.text}: evict is {evict!r}, must be lru")
+    return spec._replace(values={key: spec.values[key] for key in words}, words=words)
 
 
 def make_scheduler(
@@ -117,35 +135,29 @@ def make_scheduler(
 
 def make_steptime(spec: str, *, device: Device | None = None) -> StepTime:
     """A step-time model. ``table:FILE`` reads a file; the roofline needs a device."""
-    if spec.partition(":")[0] == "table":
-        path = spec.partition(":")[2]
+    name, _, path = spec.strip().partition(":")
+    if name == "table":
         if not path:
             raise SpecError("table: give the file, as in table:steps.csv")
         return read_table(path)
     parts = {} if device is None else {"device": device}
-    return cast(
-        StepTime, _make("step time", parse(spec), {**STEPTIMES, "table": read_table}, parts)
-    )
+    return cast(StepTime, _make("step time", parse(spec), STEPTIMES, parts))
 
 
 def _make(kind: str, spec: Spec, shipped: dict[str, Callable[..., Any]], parts: Any) -> Any:
-    make = _imported(spec) if spec.path is not None else shipped.get(spec.name)
+    make = shipped.get(spec.name) if spec.path is None else _imported(kind, spec, shipped)
     if make is None:
-        close = difflib.get_close_matches(spec.name, shipped, 1)
-        hint = f" (did you mean {close[0]}?)" if close else ""
-        raise SpecError(
-            f"{spec.text}: there is no {kind} '{spec.name}'{hint}; there are "
-            f"{', '.join(sorted(shipped))}, and package.module:Class"
-        )
+        raise SpecError(f"{spec.text}: there is no {kind} {spec.name!r}{_there(spec, shipped)}")
     parameters = inspect.signature(make).parameters
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    options = [name for name in parameters if name not in ("capacity", "blocks", "device")]
+    hidden = _GIVEN & {*parts, "device"}
+    options = [name for name in parameters if name not in hidden]
     for key in spec.values:
-        if key not in options and not open_ended:
+        if key not in options and (key in hidden or not open_ended):
             known = ", ".join(options) or "none"
             raise SpecError(f"{spec.text}: {spec.name} has no option '{key}'; it has {known}")
     wanted = {key: value for key, value in parts.items() if key in parameters}
-    given = {**wanted, **spec.values}
+    given = {**wanted, **_typed(spec, make)}
     missing = [
         name
         for name, parameter in parameters.items()
@@ -156,20 +168,70 @@ def _make(kind: str, spec: Spec, shipped: dict[str, Callable[..., Any]], parts: 
     if missing:
         raise SpecError(f"{spec.text}: {spec.name} needs {', '.join(missing)}")
     try:
-        return make(**given)
-    except (TypeError, ValueError) as error:
-        raise SpecError(f"{spec.text}: {error}") from error
+        made = make(**given)
+    except SpecError as error:
+        text = str(error)
+        placed = text.startswith(f"{spec.name}:")
+        raise SpecError(text if placed else f"{spec.text}: {text}") from error
+    except PagedsimError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise SpecError(f"{spec.text}: {spec.name} cannot be made: {_said(error)}") from error
+    lacking = [name for name in _NEEDS[kind] if not hasattr(made, name)]
+    if lacking:
+        raise SpecError(f"{spec.text}: is no {kind}, it has no {', '.join(lacking)}")
+    return made
 
 
-def _imported(spec: Spec) -> Callable[..., Any]:
+def _typed(spec: Spec, make: Callable[..., Any]) -> dict[str, Value]:
+    """The values as the types that the constructor names; SpecError for one that is none of them.
+
+    Options without a type, or with one that has no spelling, take what was understood.
+    """
+    try:
+        hints = get_type_hints(make.__init__ if isinstance(make, type) else make)  # type: ignore[misc]
+    except Exception:
+        hints = {}
+    typed: dict[str, Value] = {}
+    for key, value in spec.values.items():
+        hint = hints.get(key)
+        kinds = {kind for kind in get_args(hint) or (hint,) if kind in _WORDS}
+        if str in kinds:
+            typed[key] = spec.words[key]
+        elif bool in kinds and value in (0, 1):
+            typed[key] = bool(value)
+        elif not kinds or type(value) in kinds or (float in kinds and type(value) is int):
+            typed[key] = value
+        else:
+            wanted = " or ".join(text for kind, text in _WORDS.items() if kind in kinds)
+            raise SpecError(f"{spec.text}: {key} is {spec.words[key]!r}, must be {wanted}")
+    return typed
+
+
+def _imported(kind: str, spec: Spec, shipped: Iterable[str]) -> Callable[..., Any]:
     try:
         module = importlib.import_module(str(spec.path))
-    except Exception as error:
-        raise SpecError(f"{spec.text}: {spec.path} cannot be imported: {error}") from error
+    except (Exception, SystemExit) as error:
+        unknown = isinstance(error, ModuleNotFoundError) and "." not in str(spec.path)
+        there = _there(spec._replace(name=str(spec.path)), shipped) if unknown else ""
+        raise SpecError(
+            f"{spec.text}: {spec.path} cannot be imported: {_said(error)}{there}"
+        ) from error
     found = getattr(module, spec.name, None)
     if not callable(found):
         raise SpecError(f"{spec.text}: {spec.path} has no class {spec.name}")
     return cast("Callable[..., Any]", found)
 
 
-__all__ = ["Spec", "make_allocator", "make_scheduler", "make_steptime", "parse"]
+def _there(spec: Spec, shipped: Iterable[str]) -> str:
+    """What there is instead."""
+    close = difflib.get_close_matches(spec.name.lower(), shipped, 1)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    return f"{hint}; there are {', '.join(sorted(shipped))}, and package.module:Class"
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+__all__ = ["SHIPPED", "Spec", "make_allocator", "make_scheduler", "make_steptime", "parse"]

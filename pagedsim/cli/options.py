@@ -1,13 +1,16 @@
 """Options that `replay` and `compare` share, written once.
 
 `with_options` gives a command the fields of `Options` as its options, and calls it with an
-`Options`.
+`Options`. Numbers are checked as they are read, so that a message names the option as it was
+typed, the value and the bound.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +18,68 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from pagedsim.errors import SpecError
+
 _DEVICE, _LOAD, _RUN, _OUT = "Device", "Load", "Run", "Output"
+MOST = 1 << 40  # of anything that is counted
+
+_HUMAN = re.compile(r"([+-]?[0-9_]+)(?:\.([0-9]+))?([kKmMgGtT]?)")
+
+
+def whole(name: str, text: str | int, *, least: int = 1, most: int = MOST) -> int:
+    """`text` as a whole number, 8k = 8,000 and 8K = 8,192 as engines have it; else SpecError."""
+    found = _HUMAN.fullmatch(str(text))
+    value = None
+    if found is not None:
+        digits, decimals, unit = found[1], found[2] or "", found[3]
+        power = "kmgt".find(unit.lower()) + 1 if unit else 0
+        scale = 1024**power if unit.isupper() else 1000**power
+        if len(digits) + len(decimals) <= 40:
+            number = int(digits + decimals) * scale
+            value = number // 10 ** len(decimals) if number % 10 ** len(decimals) == 0 else None
+    if value is None or not least <= value <= most:
+        bound = f">= {least}" if value is None or value < least else f"<= {most}"
+        raise SpecError(f"{name} is {text}, must be a whole number {bound}")
+    return value
+
+
+def number(name: str, text: str | float, *, most: float = math.inf) -> float:
+    """`text` as a finite number above 0 and up to `most`, else SpecError."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= most or math.isinf(value):
+        bound = "> 0" if math.isinf(most) else f"> 0 and <= {most:g}"
+        raise SpecError(f"{name} is {text}, must be a number {bound}")
+    return value
 
 
 def _option(*names: str, help: str, panel: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+
+
+def _count(*names: str, least: int = 1, most: int = MOST, **more: Any) -> Any:
+    def read(text: str | int) -> int:
+        return whole(names[0], text, least=least, most=most)
+
+    return _option(*names, parser=read, metavar="N", **more)
+
+
+def _measure(*names: str, most: float = math.inf, **more: Any) -> Any:
+    def read(text: str | float) -> float:
+        return number(names[0], text, most=most)
+
+    return _option(*names, parser=read, metavar="X", **more)
+
+
+def _word(name: str, *words: str, **more: Any) -> Any:
+    def read(text: str) -> str:
+        if text not in words:
+            raise SpecError(f"{name} is {text}, must be {' or '.join(words)}")
+        return text
+
+    return _option(name, parser=read, metavar="|".join(words), **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,48 +89,54 @@ class Options:
     model: Annotated[
         str | None,
         _option(
-            "--model", panel=_DEVICE, help="a built-in model, or a config.json  [llama-3.1-8b]"
+            "--model",
+            metavar="NAME",
+            panel=_DEVICE,
+            help="a built-in model, or a config.json  [llama-3.1-8b]",
         ),
     ] = None
     gpu: Annotated[
-        str | None, _option("--gpu", panel=_DEVICE, help="a built-in GPU  [a100-80gb]")
+        str | None,
+        _option("--gpu", metavar="NAME", panel=_DEVICE, help="a built-in GPU  [a100-80gb]"),
     ] = None
     tp: Annotated[
         int | None,
-        _option(
-            "--tp", "-tp", "--tensor-parallel-size", panel=_DEVICE, help="tensor parallel GPUs"
-        ),
+        _count("--tp", "-tp", "--tensor-parallel-size", panel=_DEVICE, help="tensor parallel GPUs"),
     ] = None
     pp: Annotated[
         int | None,
-        _option(
-            "--pp", "-pp", "--pipeline-parallel-size", panel=_DEVICE, help="pipeline parallel GPUs"
-        ),
+        _count("--pp", "-pp", "--pipeline-parallel-size", panel=_DEVICE, help="pipeline stages"),
     ] = None
     kv_dtype: Annotated[
         str | None,
         _option(
-            "--kv-dtype", "--kv-cache-dtype", panel=_DEVICE, help="fp16, bf16, fp8, int8, int4"
+            "--kv-dtype",
+            "--kv-cache-dtype",
+            metavar="TYPE",
+            panel=_DEVICE,
+            help="fp16, bf16, fp8, int8, int4, …",
         ),
     ] = None
     weights_dtype: Annotated[
-        str | None, _option("--weights-dtype", panel=_DEVICE, help="as --kv-dtype, and fp32")
+        str | None,
+        _option("--weights-dtype", metavar="TYPE", panel=_DEVICE, help="the same, and fp32"),
     ] = None
     utilization: Annotated[
         float | None,
-        _option(
+        _measure(
             "--utilization",
             "--gpu-memory-utilization",
+            most=1.0,
             panel=_DEVICE,
             help="share of the card that the server may use  [0.9]",
         ),
     ] = None
     kv_tokens: Annotated[
-        int | None, _option("--kv-tokens", panel=_DEVICE, help="tokens in the pool")
+        int | None, _count("--kv-tokens", panel=_DEVICE, help="tokens in the pool")
     ] = None
     kv_blocks: Annotated[
         int | None,
-        _option(
+        _count(
             "--kv-blocks",
             "--num-gpu-blocks-override",
             panel=_DEVICE,
@@ -79,27 +145,42 @@ class Options:
     ] = None
     kv_memory_bytes: Annotated[
         int | None,
-        _option("--kv-cache-memory-bytes", panel=_DEVICE, help="bytes of the pool on each GPU"),
+        _count(
+            "--kv-cache-memory-bytes",
+            most=1 << 50,
+            panel=_DEVICE,
+            help="bytes of the pool on each GPU",
+        ),
     ] = None
     engine_log: Annotated[
         Path | None,
-        _option("--engine-log", panel=_DEVICE, help="take the pool from an engine's log"),
+        _option(
+            "--engine-log",
+            metavar="FILE",
+            panel=_DEVICE,
+            help="take the pool from an engine's log",
+        ),
     ] = None
     like: Annotated[
         str | None,
-        _option("--like", panel=_DEVICE, help="take options from a 'vllm serve …' command line"),
+        _option(
+            "--like",
+            metavar="COMMAND",
+            panel=_DEVICE,
+            help="take options from a 'vllm serve …' command line",
+        ),
     ] = None
     max_len: Annotated[
         int | None,
-        _option("--max-len", "--max-model-len", panel=_RUN, help="maximum prompt + output"),
+        _count("--max-len", "--max-model-len", least=2, panel=_RUN, help="maximum prompt + output"),
     ] = None
     max_seqs: Annotated[
         int | None,
-        _option("--max-seqs", "--max-num-seqs", panel=_RUN, help="most sequences in a batch"),
+        _count("--max-seqs", "--max-num-seqs", panel=_RUN, help="most sequences in a batch"),
     ] = None
     max_batched_tokens: Annotated[
         int | None,
-        _option(
+        _count(
             "--max-batched-tokens",
             "--max-num-batched-tokens",
             panel=_RUN,
@@ -107,46 +188,65 @@ class Options:
         ),
     ] = None
     scheduler: Annotated[
-        str, _option("--scheduler", panel=_RUN, help="vllm, orca or static, with :key=value,…")
+        str,
+        _option(
+            "--scheduler",
+            metavar="SPEC",
+            panel=_RUN,
+            help="vllm, orca or static, with :key=value,…",
+        ),
     ] = "vllm"
     steptime: Annotated[
         str,
-        _option("--steptime", panel=_RUN, help="roofline, affine, table:FILE or constant:ms=…"),
+        _option(
+            "--steptime",
+            metavar="SPEC",
+            panel=_RUN,
+            help="roofline, affine, table:FILE or constant:ms=…",
+        ),
     ] = "roofline"
     limit: Annotated[
-        int | None, _option("--limit", panel=_LOAD, help="only the first N requests by arrival")
+        int | None, _count("--limit", panel=_LOAD, help="only the first N requests by arrival")
     ] = None
     rate: Annotated[
-        float | None, _option("--rate", panel=_LOAD, help="Poisson arrivals, requests a second")
+        float | None, _measure("--rate", panel=_LOAD, help="Poisson arrivals, requests a second")
     ] = None
     arrivals: Annotated[
         str | None,
-        _option("--arrivals", panel=_LOAD, help="recorded, or saturate: all at time 0"),
+        _word("--arrivals", "recorded", "saturate", panel=_LOAD, help="saturate: all at time 0"),
     ] = None
     concurrency: Annotated[
-        int | None, _option("--concurrency", panel=_LOAD, help="keep N requests outstanding")
+        int | None, _count("--concurrency", panel=_LOAD, help="keep N requests outstanding")
     ] = None
     rate_scale: Annotated[
-        float | None, _option("--rate-scale", panel=_LOAD, help="arrivals X times as fast")
+        float | None, _measure("--rate-scale", panel=_LOAD, help="arrivals X times as fast")
     ] = None
     zero_output: Annotated[
-        str, _option("--zero-output", panel=_LOAD, help="rows without output: drop or error")
+        str, _word("--zero-output", "drop", "error", panel=_LOAD, help="rows without output")
     ] = "drop"
-    seed: Annotated[int, _option("--seed", panel=_LOAD, help="of generated arrivals")] = 0
+    seed: Annotated[
+        int,
+        _count("--seed", least=0, most=1 << 62, panel=_LOAD, help="of generated arrivals"),
+    ] = 0
     seeds: Annotated[
-        int, _option("--seeds", panel=_LOAD, help="repeat generated loads with K seeds", min=1)
+        int,
+        _count("--seeds", most=10_000, panel=_LOAD, help="repeat generated loads with N seeds"),
     ] = 1
     window: Annotated[
         str | None,
-        _option("--window", panel=_OUT, help="averages over A:B seconds, or steady"),
+        _option("--window", metavar="A:B|steady", panel=_OUT, help="averages over these seconds"),
     ] = None
     json: Annotated[
-        str | None, _option("--json", panel=_OUT, help="write the results, - for standard output")
+        str | None,
+        _option(
+            "--json", metavar="FILE", panel=_OUT, help="write the results, - for standard output"
+        ),
     ] = None
     quiet: Annotated[bool, _option("--quiet", "-q", panel=_OUT, help="no table")] = False
     no_color: Annotated[bool, _option("--no-color", panel=_OUT, help="no colours")] = False
     engine: Annotated[
-        str, _option("--engine", panel=_RUN, help="fast, or reference (plain, slow, equal)")
+        str,
+        _word("--engine", "fast", "reference", panel=_RUN, help="reference: plain, slow, equal"),
     ] = "fast"
 
 
@@ -180,4 +280,4 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
-__all__ = ["Options", "with_options"]
+__all__ = ["MOST", "Options", "number", "whole", "with_options"]

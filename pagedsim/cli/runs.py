@@ -1,7 +1,12 @@
-"""From options to results: what `replay` and `compare` have in common."""
+"""From options to results: what `replay` and `compare` have in common.
+
+Whatever can be wrong with specs, limits and file names is found before the first step is
+simulated; files are written after the last.
+"""
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -9,17 +14,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pagedsim.analysis import results, series
+from pagedsim.analysis import results, series, span
 from pagedsim.analysis.report import Report, result
 from pagedsim.analysis.results import Result
 from pagedsim.analysis.seeds import over_seeds
 from pagedsim.analysis.simulate import GPU, MAX_LEN, MODEL, Setup, device_info, run
-from pagedsim.cli.like import read_like
-from pagedsim.cli.options import Options
+from pagedsim.cli.like import masked, read_like
+from pagedsim.cli.options import MOST, Options
 from pagedsim.device.device import Device, make_device
-from pagedsim.errors import SpecError
+from pagedsim.errors import InputError, SpecError
 from pagedsim.present.progress import Progress
-from pagedsim.specs import parse
+from pagedsim.specs import make_allocator, make_scheduler, make_steptime, parse
 from pagedsim.trace import Trace, arrivals, load
 
 Files = dict[str, str | None]  # series, series_steps, requests
@@ -29,7 +34,9 @@ def execute(
     path: str, allocators: Sequence[str], options: Options, files: Files
 ) -> tuple[Result, list[str]]:
     """Run everything and write the files asked for; the result, and what there is to say."""
-    options, said, block = _like(options)
+    _writable(files, options, len(allocators), path)
+    span.parse(options.window)
+    options, notes, block = _like(options)
     allocators = [_with_block(spec, block) for spec in allocators]
     device = _device(options)
     bare = options.model is None and options.gpu is None
@@ -42,13 +49,12 @@ def execute(
         window=options.window,
         engine=options.engine,
         seed=options.seed if options.rate is not None else None,
-        command=shlex.join(["pagedsim", *sys.argv[1:]]),
-        notes=tuple(said),
+        command=masked(shlex.join(["pagedsim", *sys.argv[1:]])),
+        notes=tuple(notes),
     ).resolved()
+    _possible(setup, device, allocators)
     base = _load(path, options)
     seeds = range(options.seed, options.seed + options.seeds)
-    if len(seeds) > 1 and options.rate is None:
-        raise SpecError("--seeds repeats generated arrivals: give --rate as well")
     runs: list[list[Report]] = []
     total = len(base) * len(allocators) * len(seeds)
     with Progress(total, "replaying", no_color=options.no_color) as progress:
@@ -56,14 +62,23 @@ def execute(
         for seed in seeds:
             trace = _loaded(base, options, seed)
             runs.append([run(trace, spec, setup) for spec in allocators])
-    shown: Sequence[Any] = runs[0]
-    if len(seeds) > 1:
-        shown = [over_seeds([r.run for r in over], list(seeds)) for over in zip(*runs, strict=True)]
-    found = result(shown, device_info(device), runs[0][0].trace)
-    said += _write(runs[0], files)
+        shown: Sequence[Any] = runs[0]
+        if len(seeds) > 1:
+            over = zip(*runs, strict=True)
+            shown = [over_seeds([r.run for r in same], list(seeds)) for same in over]
+        found = result(shown, device_info(device), runs[0][0].trace)
+    said = _write(runs[0], files)
     if options.json is not None:
-        results.write(options.json, found)
+        results.write(_target(options.json), found)
     return found, said
+
+
+def _possible(setup: Setup, device: Device, allocators: Sequence[str]) -> None:
+    """Make every part once, so that the last spec is as good as the first before any runs."""
+    assert setup.max_len is not None
+    for spec in allocators:
+        make_allocator(spec, tokens=device.capacity_tokens, max_len=setup.max_len)
+    make_steptime(str(setup.steptime), device=device)
 
 
 def _like(options: Options) -> tuple[Options, list[str], int | None]:
@@ -71,55 +86,71 @@ def _like(options: Options) -> tuple[Options, list[str], int | None]:
     if options.like is None:
         return options, [], None
     like = read_like(options.like)
-    missing = {k: v for k, v in like.options.items() if getattr(options, k) is None}
-    scheduler = options.scheduler
-    if like.scheduler:
-        spec = parse(scheduler)
-        extra = {k: v for k, v in like.scheduler.items() if k not in spec.values}
-        mark = "," if ":" in scheduler else ":"
-        scheduler += mark * bool(extra) + ",".join(f"{k}={v}" for k, v in extra.items())
-    said = [f"--like: ignored {', '.join(like.ignored)}"] if like.ignored else []
-    return replace(options, scheduler=scheduler, **missing), said, like.block
+    spec = parse(options.scheduler)
+    missing = {
+        key: value
+        for key, value in like.options.items()
+        if getattr(options, key) is None and key not in spec.values
+    }
+    stated = ("kv_tokens", "kv_blocks", "kv_memory_bytes", "engine_log")
+    if any(getattr(options, key) is not None for key in stated):
+        missing = {key: value for key, value in missing.items() if key not in stated}
+    scheduler, ignored = options.scheduler, like.ignored
+    if like.scheduler and spec.name == "vllm":
+        extra = {key: value for key, value in like.scheduler.items() if key not in spec.values}
+        pairs = [f"{key}={word}" for key, word in {**spec.words, **extra}.items()]
+        scheduler = f"vllm:{','.join(pairs)}"
+    elif like.scheduler:
+        ignored = [*ignored, *(f"{key} (--scheduler {spec.name})" for key in like.scheduler)]
+    notes = [f"Not used of --like: {', '.join(ignored)}"] if ignored else []
+    return replace(options, scheduler=scheduler, **missing), notes, like.block
 
 
 def _with_block(spec: str, block: int | None) -> str:
-    if block is None or parse(spec).name != "paged" or "block" in parse(spec).values:
+    parsed = parse(spec)
+    if block is None or parsed.path is not None or parsed.name != "paged":
         return spec
-    return f"{spec}{',' if ':' in spec else ':'}block={block}"
+    words = {"block": str(block), **parsed.words}
+    return f"paged:{','.join(f'{key}={word}' for key, word in words.items())}"
 
 
 def _device(options: Options) -> Device:
     """The device; limits given in the scheduler's spec count for the size of the pool too."""
-    limits = parse(options.scheduler).values
-    given = {
-        "max_seqs": options.max_seqs or limits.get("max_seqs"),
-        "max_batched_tokens": options.max_batched_tokens or limits.get("max_batched_tokens"),
-        "tp": options.tp,
-        "pp": options.pp,
-        "kv_dtype": options.kv_dtype,
-        "weights_dtype": options.weights_dtype,
-        "utilization": options.utilization,
-        "kv_tokens": options.kv_tokens,
-        "kv_blocks": options.kv_blocks,
-        "kv_memory_bytes": options.kv_memory_bytes,
-        "engine_log": options.engine_log,
-    }
-    chosen: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    make_scheduler(options.scheduler)
+    spec = parse(options.scheduler)
+    given: dict[str, Any] = {}
+    for key in ("max_seqs", "max_batched_tokens"):
+        value, word = getattr(options, key), spec.values.get(key)
+        if value is not None and word is not None and value != word:
+            name = key.replace("_", "-")
+            raise SpecError(f"--{name} is {value}, but {key} is {word} in --scheduler: give one")
+        given[key] = word if isinstance(word, int) and word <= MOST else value
+    for key in ("tp", "pp", "kv_dtype", "weights_dtype", "utilization"):
+        given[key] = getattr(options, key)
+    for key in ("kv_tokens", "kv_blocks", "kv_memory_bytes", "engine_log"):
+        given[key] = getattr(options, key)
+    chosen = {key: value for key, value in given.items() if value is not None}
     return make_device(options.model or MODEL, options.gpu or GPU, **chosen)
 
 
 def _load(path: str, options: Options) -> Trace:
     loads = {
         "--rate": options.rate is not None,
-        "--arrivals saturate": options.arrivals == "saturate",
-        "--concurrency": bool(options.concurrency),
+        f"--arrivals {options.arrivals}": options.arrivals is not None,
+        "--concurrency": options.concurrency is not None,
         "--rate-scale": options.rate_scale is not None,
     }
+    if options.arrivals == "recorded":
+        del loads["--rate-scale"]
     given = [name for name, said in loads.items() if said]
     if len(given) > 1:
         raise SpecError(f"{' and '.join(given)} contradict each other: give one")
-    if options.arrivals not in (None, "recorded", "saturate"):
-        raise SpecError(f"--arrivals is {options.arrivals}, must be recorded or saturate")
+    if options.seeds > 1 and options.rate is None:
+        raise SpecError(
+            f"--seeds is {options.seeds}, but only generated arrivals differ: give --rate as well"
+        )
+    if path == "-" and sys.stdin is None:
+        raise InputError("<stdin>: is closed, a trace is needed")
     return load(path, zero_output=options.zero_output, limit=options.limit)  # type: ignore[arg-type]
 
 
@@ -137,6 +168,43 @@ def _loaded(trace: Trace, options: Options, seed: int) -> Trace:
     return trace
 
 
+def _writable(files: Files, options: Options, runs: int, trace: str) -> None:
+    """Find before a run what would keep its files from being written, or write over others."""
+    wanted = {f"--{key.replace('_', '-')}": path for key, path in files.items()}
+    wanted["--json"] = options.json
+    taken = {os.path.realpath(trace): "the trace"}
+    if options.engine_log is not None:
+        taken[os.path.realpath(options.engine_log)] = "the engine's log"
+    for name, path in wanted.items():
+        if path is None or (path == "-" and name == "--json"):
+            continue
+        if path in ("", "-"):
+            raise SpecError(f"{name}: {path or 'nothing'} is given, a file name is needed")
+        many = range(1, runs + 1) if name != "--json" and runs > 1 else [0]
+        for target in (_target(path, number) for number in many):
+            folder = os.path.dirname(target)
+            if os.path.isdir(target):
+                raise InputError(f"{path}: is a folder, a file name is needed")
+            if os.path.lexists(target) and not os.path.isfile(target):
+                raise InputError(f"{path}: is no plain file, so it cannot be written whole")
+            if not os.path.isdir(folder):
+                raise InputError(f"{path}: cannot be written: there is no folder {folder}")
+            if not os.access(folder, os.W_OK):
+                raise InputError(f"{path}: cannot be written: {folder} is read-only")
+            if target in taken:
+                raise SpecError(f"{name}: {path} is {taken[target]} as well: give another name")
+            taken[target] = name
+
+
+def _target(path: str, number: int = 0) -> str:
+    """The file behind `path`, links followed; the number of a run goes before the suffix."""
+    if path == "-":
+        return path
+    if number:
+        path = str(Path(path).with_suffix(f".{number}{Path(path).suffix}"))
+    return os.path.realpath(path)
+
+
 def _write(reports: Sequence[Report], files: Files) -> list[str]:
     """The Parquet files; with several runs the run's number goes before the suffix."""
     writers: dict[str, Callable[[str, Report], None]] = {
@@ -152,11 +220,10 @@ def _write(reports: Sequence[Report], files: Files) -> list[str]:
         if path is None:
             continue
         for number, report in enumerate(reports, 1):
-            target = path
-            if len(reports) > 1:
-                target = str(Path(path).with_suffix(f".{number}{Path(path).suffix}"))
-                said.append(f"{target}: {report.name}")
+            target = _target(path, number if len(reports) > 1 else 0)
             write(target, report)
+            if len(reports) > 1:
+                said.append(f"{Path(path).parent / Path(target).name}: {report.name}")
     return said
 
 

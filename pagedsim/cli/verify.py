@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pagedsim.analysis.verify import Outcome
+
+_COUNTS = ("steps", "requests", "fields")  # columns after the verdict and the recording's name
+_WIDTHS = (7, 9, 7)
+_VERDICT = 9
 
 
 def verify(
@@ -13,35 +23,90 @@ def verify(
     ],
     trace: Annotated[
         str | None,
-        typer.Option("--trace", help="the trace that was run; by default found beside a recording"),
+        typer.Option(
+            "--trace",
+            metavar="FILE",
+            help="the trace that was run; by default found beside a recording",
+        ),
     ] = None,
-    engine: Annotated[str, typer.Option("--engine", help="fast or reference")] = "fast",
+    engine: Annotated[
+        str, typer.Option("--engine", metavar="fast|reference", help="which engine replays")
+    ] = "fast",
 ) -> None:
     """Replay recorded runs of real engines and compare step by step; exit 1 on any difference."""
     from pagedsim.analysis.verify import verify as compare
     from pagedsim.present.tables import console
 
     out = console()
-    differing = 0
+    room = out.width - _VERDICT - sum(_WIDTHS) - len(_WIDTHS)
+    width = max(min(room, max(len(_name(path)) for path in recordings)), 9)
+    _line(out, "", "recording".ljust(width), _COUNTS)
+    outcomes: list[Outcome] = []
     for path in recordings:
         outcome = compare(path, trace=trace, engine=engine)
-        counts = f"{outcome.steps} steps, {outcome.requests} requests"
-        if outcome.difference is None:
-            out.print(f"agrees   {path}: {outcome.engine}, {counts}, {len(outcome.fields)} fields")
-        else:
-            differing += 1
-            where, field, ours, recorded = outcome.difference
-            out.print(f"DIFFERS  {path}: {outcome.engine}, {where}, {field}")
-            out.print(f"         pagedsim  {ours}")
-            out.print(f"         recorded  {recorded}")
-        if outcome.left_out:
-            out.print(
-                f"         not compared, for prefix caching is not simulated: "
-                f"{', '.join(outcome.left_out)}"
-            )
-    if differing:
-        out.print(f"{differing} of {len(recordings)} recordings differ")
+        outcomes.append(outcome)
+        _report(out, outcome, width)
+    _summary(out, outcomes)
+    if any(outcome.difference for outcome in outcomes):
         raise typer.Exit(1)
+
+
+def _report(out: Console, outcome: Outcome, width: int) -> None:
+    from pagedsim.present.numbers import plain
+
+    name = plain(_name(outcome.path), width).ljust(width)
+    counts = (outcome.steps, outcome.requests, len(outcome.fields))
+    differs = outcome.difference is not None
+    _line(out, "DIFFERS" if differs else "agrees", name, [f"{value:,}" for value in counts])
+    if outcome.difference is None:
+        return
+    where, field, ours, recorded = outcome.difference
+    ours, recorded = _apart(ours, recorded)
+    indent = " " * _VERDICT
+    room = out.width - len(indent) - len(f"{outcome.engine}  ")
+    out.print(f"{indent}first in {plain(where, 30)}: {plain(field, 30)}", soft_wrap=True)
+    for side, value in (("pagedsim", ours), (outcome.engine, recorded)):
+        text = plain(str(value), max(room, 20))
+        out.print(f"{indent}{side.ljust(len(outcome.engine))}  {text}", soft_wrap=True)
+
+
+def _summary(out: Console, outcomes: list[Outcome]) -> None:
+    """What was run, what was left out of the comparison, and how many differ."""
+    engines = ", ".join(sorted({outcome.engine for outcome in outcomes}))
+    total = f"{len(outcomes)} recording{'s' if len(outcomes) != 1 else ''}"
+    differing = sum(outcome.difference is not None for outcome in outcomes)
+    out.print()
+    if differing:
+        out.print(f"{differing} of {total} of {engines} differ")
+    else:
+        out.print(f"{total} of {engines}: every field agrees at every step")
+    left_out = sorted({field for outcome in outcomes for field in outcome.left_out})
+    if left_out:
+        many = sum(bool(outcome.left_out) for outcome in outcomes)
+        which = "" if many == len(outcomes) else f" in {many} of them"
+        out.print(
+            f"Not compared{which}, for prefix caching is not simulated: {', '.join(left_out)}"
+        )
+
+
+def _apart(ours: Any, recorded: Any) -> tuple[Any, Any]:
+    """Of two mappings what is not the same in both, else the two themselves."""
+    if not (isinstance(ours, dict) and isinstance(recorded, dict)):
+        return ours, recorded
+    same = {key for key, value in ours.items() if key in recorded and recorded[key] == value}
+    left, right = ({k: v for k, v in side.items() if k not in same} for side in (ours, recorded))
+    return (left, right) if left or right else (ours, recorded)
+
+
+def _line(out: Console, verdict: str, name: str, cells: Any) -> None:
+    numbers = " ".join(str(cell).rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
+    out.print(f"{verdict.ljust(_VERDICT)}{name} {numbers}", soft_wrap=True)
+
+
+def _name(path: str) -> str:
+    """The file's name without what all recordings end in."""
+    name = Path(path).name
+    return name.removesuffix(".gz").removesuffix(".jsonl") or path
 
 
 __all__ = ["verify"]

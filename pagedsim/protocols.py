@@ -155,7 +155,8 @@ class SupportsExtend(Protocol):
         """One more block to each of `seqs`, whose room is used up, in their order.
 
         Returns how many got one: all, or as many as there were blocks. The same as `grow` by one
-        token for each until the first refusal, in O(len(seqs)).
+        token for each until the first refusal, in O(len(seqs)). Of the usage only `held` changes,
+        by a block for each.
         """
         ...
 
@@ -359,6 +360,13 @@ class SupportsSteady(Protocol):
     """
 
     steady: bool
+
+    def undisturbed(self, view: BatchView, /) -> bool:
+        """Whether, with an empty queue and all that run decoding, each of them gets its token.
+
+        Such a step is then taken without asking for a plan; its limit is `Limit.ARRIVALS`.
+        """
+        ...
 
 
 @runtime_checkable

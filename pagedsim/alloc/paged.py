@@ -8,11 +8,13 @@ come off its front. The first `null` blocks are placeholders that are never hand
 A release puts the whole table back at once. With ``free_order="0.33"`` it goes to the front, so
 that the list then begins with the table's last block; with "0.11" to the back, last block first
 (vLLM's versions of those numbers; none of the blocks here has content worth keeping).
+
+Why not a deque: what comes off the front is nearly always a slice, and a list gives and takes
+slices at its end in one go. So the list is held back to front: ``free[-1]`` is its front.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence as SequenceOf
 
 import numpy as np
@@ -43,7 +45,7 @@ class Paged:
         self.blocks = blocks
         self.capacity = self.longest = (blocks - null) * block
         self._to_front = free_order == "0.33"
-        self._free = deque(range(null, blocks))
+        self._free = list(range(blocks - 1, null - 1, -1))  # back to front
         self._tables: dict[Sequence, list[int]] = {}
 
     def cached(self, seq: Sequence, /) -> int:
@@ -57,8 +59,7 @@ class Paged:
         need = -(-max(tokens, whole) // self.block) + -(-spare // self.block)
         if need > len(self._free):
             return False
-        take = self._free.popleft
-        self._tables[seq] = [take() for _ in range(-(-tokens // self.block))]
+        self._tables[seq] = self._take(-(-tokens // self.block))
         return True
 
     def grow(self, seq: Sequence, tokens: int, /) -> bool:
@@ -67,8 +68,8 @@ class Paged:
         need = -(-tokens // self.block) - len(table)
         if need > len(self._free):
             return False
-        for _ in range(need):
-            table.append(self._free.popleft())
+        if need > 0:
+            table += self._take(need)
         return True
 
     def extend(self, seqs: SequenceOf[Sequence], /) -> int:
@@ -77,7 +78,7 @@ class Paged:
         if len(seqs) > len(free):
             seqs = seqs[: len(free)]
         for seq in seqs:
-            tables[seq].append(free.popleft())
+            tables[seq].append(free.pop())
         return len(seqs)
 
     def release(self, seq: Sequence, /) -> None:
@@ -85,9 +86,9 @@ class Paged:
         table = self._table(seq)
         del self._tables[seq]
         if self._to_front:
-            self._free.extendleft(table)
+            self._free += table
         else:
-            self._free.extend(reversed(table))
+            self._free[:0] = table
 
     def room(self, seq: Sequence, /) -> int:
         """Slots of the table."""
@@ -103,12 +104,20 @@ class Paged:
 
     def free_blocks(self) -> tuple[int, ...]:
         """The free list, front first."""
-        return tuple(self._free)
+        return tuple(reversed(self._free))
 
     def slots(self, seq: Sequence, /) -> Int64:
         """The slot of every position up to `room`."""
         table = np.array(self._table(seq), np.int64)
         return (table[:, None] * self.block + np.arange(self.block)).ravel()
+
+    def _take(self, blocks: int) -> list[int]:
+        if not blocks:
+            return []
+        taken = self._free[-blocks:]
+        del self._free[-blocks:]
+        taken.reverse()
+        return taken
 
     def _table(self, seq: Sequence) -> list[int]:
         try:

@@ -102,7 +102,7 @@ class Batch:
         self.stored = 0  # Σ computed over them
         self._ranks = 0
         self._last: list[tuple[int, int, Request]] = []
-        self._due: dict[int, dict[Request, None]] = {}
+        self.due: dict[int, dict[Request, None]] = {}  # by tick, who must ask for room then
 
     # Membership: O(log running), and a list's shift of pointers.
 
@@ -154,7 +154,7 @@ class Batch:
 
     def advance(self, steps: int) -> None:
         """All that decode have done `steps` steps. O(steps), or O(buckets) if that is less."""
-        tick, due = self.clock.tick, self._due
+        tick, due = self.clock.tick, self.due
         past = range(tick, tick + steps)
         for key in past if steps < len(due) else [key for key in due if key in past]:
             due.pop(key, None)
@@ -179,44 +179,32 @@ class Batch:
                 done.append(seq)
         return done
 
-    # Room.
+    # Room. A bucket is in running order.
 
     def ask(self, seq: Request) -> None:
         """Note when a decoding `seq` runs out of the room it has."""
         self._unask(seq)
         seq.due = due = seq.room - seq.base
-        bucket = self._due.get(due)
+        bucket = self.due.get(due)
         if bucket is None:
-            self._due[due] = {seq: None}
+            self.due[due] = {seq: None}
         else:
-            bucket[seq] = None
+            self.due[due] = _merged(bucket, {seq: None})
 
     def _unask(self, seq: Request) -> None:
-        bucket = self._due.get(seq.due)
+        bucket = self.due.get(seq.due)
         if bucket is not None:
             bucket.pop(seq, None)
         seq.due = _NEVER
 
-    def starts(self, steps: int) -> bool:
-        """Whether anyone must ask for room in the step `steps` from now."""
-        return bool(self._due.get(self.clock.tick + steps))
-
-    def starting(self, steps: int) -> list[Request]:
-        """Those who must, in running order."""
-        asking = list(self._due.get(self.clock.tick + steps, ()))
-        if len(asking) > 1:
-            asking.sort(key=_RANK)
-        return asking
-
-    def extended(self, seqs: list[Request], block: int) -> int:
-        """Each of `seqs`, all due in one step, has got a block more; what is spilt, in slots.
+    def extended(self, due: int, seqs: list[Request], block: int) -> int:
+        """Each of `seqs`, due at that tick, has got a block more; what is spilt, in slots.
 
         They are due together again, so where all of a bucket got one, the bucket moves as a whole.
         """
-        due = seqs[0].due
-        bucket = self._due[due]
+        bucket = self.due[due]
         if len(bucket) == len(seqs):
-            del self._due[due]
+            del self.due[due]
         else:
             for seq in seqs:
                 del bucket[seq]
@@ -227,13 +215,19 @@ class Batch:
             seq.due = due
             seq.room = room = seq.room + block
             if room > seq.final:
-                spilt += room - seq.final
                 seq.spill = room - seq.final
-        if due in self._due:
-            self._due[due].update(bucket)
-        else:
-            self._due[due] = bucket
+                spilt += seq.spill
+        there = self.due.get(due)
+        self.due[due] = _merged(bucket, there) if there else bucket
         return spilt
+
+
+def _merged(one: dict[Request, None], other: dict[Request, None]) -> dict[Request, None]:
+    """Two buckets as one, in running order; most often the second follows the first."""
+    if one and next(reversed(one)).rank > next(iter(other)).rank:
+        return dict.fromkeys(sorted((*one, *other), key=_RANK))
+    one.update(other)
+    return one
 
 
 __all__ = ["Batch", "Clock", "Request"]

@@ -6,7 +6,8 @@ The loop is `FastEngine._process`. A window is planned, recorded and waited for 
                              start_ns                                end_ns
 
 It ends before a step that an arrival could change or that somebody could be refused room in, and
-where somebody finishes. Ending early is always right: it costs a window, never a number.
+where somebody finishes. Ending early is always right: it costs a window, never a number. The
+process runs ahead of SimPy's clock as long as no other event is due before a window's end.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ _RESULTS = (
     "recomputed",
 )
 _RANK = attrgetter("rank")
+_UNDISTURBED = Plan(decoding=True)
 
 
 class Step(NamedTuple):
@@ -92,7 +94,8 @@ class FastEngine:
         self._progress = progress
         self._hold = isinstance(scheduler, SupportsHold) and scheduler.hold
         self._done: list[Request] = []  # finished members of a batch that is held as a whole
-        self._jumps = isinstance(scheduler, SupportsSteady) and scheduler.steady
+        steady = isinstance(scheduler, SupportsSteady) and scheduler.steady
+        self._steady: SupportsSteady | None = scheduler if steady else None  # type: ignore[assignment]
         self._order: list[Any] | None = None  # of the plan, unless it is the running order
         self._requests: dict[int, Request] = {}
         columns = (trace.prompt, trace.output, trace.priority, self.source.end)
@@ -105,18 +108,24 @@ class FastEngine:
 
     def _process(self) -> Generator[simpy.Event, Any, None]:
         env, state, source = self.env, self.state, self.source
+        now = int(env.now)
         while True:
-            now = state.now_ns = int(env.now)
+            state.now_ns = now
             self._arrive()
             if state.running or state.waiting:
                 step, steps, duration = self._window()
-                yield env.timeout(duration)
-                state.now_ns = now + duration
+                now += duration
+                if env.peek() <= now:  # somebody else has something to do before that
+                    yield env.timeout(now - env.now)
+                state.now_ns = now
                 self._complete(step, steps)
             elif (arrival := source.next_ns()) is not None:
-                yield env.timeout(arrival - now)
+                now = arrival
+                if env.peek() <= now:
+                    yield env.timeout(now - env.now)
             else:
-                return
+                break
+        yield env.timeout(now - env.now)
 
     def _arrive(self) -> None:
         for row, arrival_ns in self.source.arrived(self.state.now_ns):
@@ -127,7 +136,7 @@ class FastEngine:
     def _window(self) -> tuple[Step, int, int]:
         """Plan one, take what it needs and record it: the step, how many, ns in all."""
         state, now = self.state, self.state.now_ns
-        plan = self.scheduler.plan(state)
+        plan = self._undisturbed() or self.scheduler.plan(state)
         step = self._step(plan)
         self._order = None if plan.decoding else list(plan.scheduled)
         decoding, others, behind = step
@@ -152,9 +161,9 @@ class FastEngine:
                 f"step {self.steps}: live {live}, reserved {reserved}, internal {spill}, free "
                 f"{free}: none may be negative ({type(self.allocator).__name__}, {usage})"
             )
-        if self._jumps and decoding and not (others or behind or plan.preempted):
+        if self._steady and decoding and not (others or behind or plan.preempted):
             horizon = self._horizon()
-            span = jump(state, self.pricer, self.recorder, load, usage, horizon, self._watch)
+            span = jump(state, self.pricer, self.recorder, load, horizon, self._watch)
         else:
             span = Jump(1, self.pricer.one(load), 0)
         external = lost + free if plan.blocked else lost
@@ -164,6 +173,15 @@ class FastEngine:
              live, reserved, spill, external, cached, shared, span.ramp_ns, held, limit)
         )  # fmt: skip
         return step, span.steps, span.duration
+
+    def _undisturbed(self) -> Plan | None:
+        """The plan of a step in which all that run decode and get their token, without asking."""
+        state = self.state
+        if self._steady is None or state.waiting or state.prefilling or not state.running:
+            return None
+        if self._steady.undisturbed(state) and state.grow_all({}):
+            return _UNDISTURBED
+        return None
 
     def _step(self, plan: Plan) -> Step:
         batch = self.state.batch

@@ -16,7 +16,7 @@ from pagedsim.engine.recording import Recorder
 from pagedsim.engine.state import State
 from pagedsim.engine.watch import Watch
 from pagedsim.errors import ContractError
-from pagedsim.protocols import Load, StepTime, SupportsRamp, Usage
+from pagedsim.protocols import Load, StepTime, SupportsRamp
 
 _FEW = 16  # so many steps are priced one by one, for most windows are short
 _MANY = 1 << 16
@@ -50,18 +50,18 @@ def jump(
     pricer: Pricer,
     recorder: Recorder,
     load: Load,
-    usage: Usage,
     horizon: float,
     watch: Watch | None = None,
 ) -> Jump:
     """Take as many whole steps as nothing can change in, at least one.
 
-    `usage` is that of the first step, `horizon` the ns from now until something from outside could
-    change a step. Slots taken on the way are recorded as starts of the window to be added next.
+    `horizon` is the ns from now until something from outside could change a step. Slots taken on
+    the way are recorded as starts of the window to be added next.
     What was taken before a refusal stays: planning that step takes the same, in the same order.
     """
     batch, price, ramp = state.batch, pricer.one, pricer.ramp
-    left, window, held = batch.steps_left(), len(recorder), usage.held
+    left, tick, due = batch.steps_left(), batch.clock.tick, batch.due
+    window, starts = len(recorder), list[int]()
     sequences, prefills, tokens, pairs, context = load
     prices: list[int] = []  # of the next steps, the nearest last, once there are many
     portion = _FEW
@@ -70,23 +70,21 @@ def jump(
     while steps < left and elapsed < horizon:
         if watch is not None:
             watch.next_ends(elapsed)
-        if batch.starts(steps):
+        if tick + steps in due:
             spill = state.spill
-            if not state.grow_decoding(batch.starting(steps), steps):
+            grown = state.grow_decoding(steps)
+            if grown is None:
                 break
-            now = state.allocator.usage()
-            if now[1:] != usage[1:]:  # more than what is held has changed
-                break
-            recorder.add_starts((window, steps, elapsed, now.held - held, state.spill - spill))
-            held = now.held
+            if grown:
+                starts += (window, steps, elapsed, grown, state.spill - spill)
         if ramp is None or steps < _FEW:
-            grown = steps * sequences
-            duration = price(Load(sequences, prefills, tokens, pairs + grown, context + grown))
+            more = steps * sequences
+            duration = price(Load(sequences, prefills, tokens, pairs + more, context + more))
         else:
             if not prices:
                 portion = min(4 * portion, left - steps, _MANY)
-                grown = steps * sequences
-                ahead = Load(sequences, prefills, tokens, pairs + grown, context + grown)
+                more = steps * sequences
+                ahead = Load(sequences, prefills, tokens, pairs + more, context + more)
                 prices = ramp(ahead, portion).tolist()[::-1]
             duration = prices.pop()
         if watch is not None:
@@ -94,6 +92,8 @@ def jump(
         ramp_ns += steps * duration
         elapsed += duration
         steps += 1
+    if starts:
+        recorder.add_starts(starts)
     return Jump(steps, elapsed, ramp_ns)
 
 

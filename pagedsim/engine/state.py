@@ -78,29 +78,38 @@ class State:
         return True
 
     def grow_all(self, wants: dict[Any, int]) -> bool:
-        asking = self.batch.starting(0)
         needs = {seq: seq.base + count for seq, count in wants.items()}
         needy = [seq for seq, tokens in needs.items() if tokens > seq.room]
-        if asking and needy and needy[0].rank < asking[-1].rank:  # they stand among each other
+        asking = self.batch.due.get(self.batch.clock.tick)
+        if asking and needy and needy[0].rank < next(reversed(asking)).rank:  # among each other
             order = sorted([*asking, *needy], key=_RANK)
             return all(self.grow(seq, needs.get(seq) or seq.computed + 1) for seq in order)
-        if asking and not self.grow_decoding(asking, 0):
+        if asking and self.grow_decoding(0) is None:
             return False
         return all(self.grow(seq, needs[seq]) for seq in needy)
 
-    def grow_decoding(self, asking: list[Request], steps: int) -> bool:
-        """A token more of room to those who ask for it in the step `steps` from now, in order.
+    def grow_decoding(self, steps: int) -> int | None:
+        """A token more of room to those who must ask for it in the step `steps` from now, in order.
 
-        False at the first refusal; those before it have got theirs.
+        Returns the slots by which what is held has grown, 0 if nobody asks. None at the first
+        refusal, or where more than what is held has changed; those served keep what they got.
         """
+        tick = self.batch.clock.tick + steps
+        bucket = self.batch.due.get(tick)
+        if not bucket:
+            return 0
+        asking = list(bucket)
         if self._extend is None:
-            tokens = self.batch.clock.tick + steps + 1
-            return all(self.grow(seq, seq.base + tokens) for seq in asking)
+            before = self.allocator.usage()
+            if not all(self.grow(seq, seq.base + tick + 1) for seq in asking):
+                return None
+            after = self.allocator.usage()
+            return after.held - before.held if after[1:] == before[1:] else None
         given = self._extend(asking)
         served = asking if given == len(asking) else asking[:given]
         if served:
-            self.spill += self.batch.extended(served, self._block)
-        return served is asking
+            self.spill += self.batch.extended(tick, served, self._block)
+        return given * self._block if served is asking else None
 
     def preempt(self, seq: Any) -> None:
         seq.peak = max(seq.peak, seq.computed)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pagedsim.engine.schedulers.bounds import at_least, share
 from pagedsim.errors import SpecError
-from pagedsim.protocols import Limit, Plan, View, batched
+from pagedsim.protocols import BatchView, Limit, Plan, View, batched
 
 
 class Orca:
@@ -38,6 +38,10 @@ class Orca:
                 f"orca: max_prompt_tokens is {self.max_prompt_tokens}, "
                 f"must be >= the maximum length {max_len}, or 0 for no limit"
             )
+
+    def undisturbed(self, view: BatchView, /) -> bool:
+        """Always: there is no budget."""
+        return True
 
     def plan(self, view: View, /) -> Plan:
         """Prompts of the newly admitted, or one token for each running sequence."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pagedsim.engine.schedulers.bounds import at_least
 from pagedsim.engine.schedulers.orca import decode
-from pagedsim.protocols import Limit, Plan, View
+from pagedsim.protocols import BatchView, Limit, Plan, View
 
 
 class Static:
@@ -22,6 +22,10 @@ class Static:
 
     def check(self, max_len: int, /) -> None:
         """Any maximum length will do: a prompt runs in one step whatever its length."""
+
+    def undisturbed(self, view: BatchView, /) -> bool:
+        """Its limit is what closed the batch, so it must be asked."""
+        return False
 
     def plan(self, view: View, /) -> Plan:
         """The prompts of a new batch, or one token for each member that is not done."""

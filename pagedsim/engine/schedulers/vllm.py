@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from pagedsim.engine.schedulers.bounds import at_least, share
 from pagedsim.errors import SpecError
-from pagedsim.protocols import Limit, Plan, Sequence, View, batched
+from pagedsim.protocols import BatchView, Limit, Plan, Sequence, View, batched
 
 
 class Vllm:
@@ -57,6 +57,10 @@ class Vllm:
                 f"vllm: with chunked=0 max_batched_tokens is {self.max_batched_tokens}, "
                 f"must be >= the maximum length {max_len}"
             )
+
+    def undisturbed(self, view: BatchView, /) -> bool:
+        """The budget must reach everyone."""
+        return view.decoding <= self.max_batched_tokens
 
     def plan(self, view: View, /) -> Plan:
         """Running sequences first, then, if none was preempted, the queue."""

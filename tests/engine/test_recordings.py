@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -32,6 +33,7 @@ CONTENT = {
     *("q", "h", "pq", "ph", "block_ids", "free_head", "free_crc", "free_crc_after"),
     *("cached_hashes", "queries", "hits", "preempted_queries", "preempted_hits"),
 }  # depends on what a cache holds
+WALL = re.compile(r"^us_|_s$")  # wall-clock times of the recorded engine
 NAMES = {"kind", "id", "prompt_len", "output_len"}  # say what a line is about
 
 
@@ -44,11 +46,7 @@ def lines(name: str) -> tuple[dict[str, Any], ...]:
 def fields_of(name: str, kind: str) -> list[str]:
     """What the lines of a kind say, in the order in which they say it."""
     found = dict.fromkeys(f for line in lines(name) if line["kind"] == kind for f in line)
-    return [
-        field
-        for field in found
-        if field not in NAMES and not field.endswith("_s")  # wall clock
-    ]
+    return [field for field in found if field not in NAMES and not WALL.search(field)]
 
 
 def trace_of(name: str) -> Path:

@@ -1,0 +1,397 @@
+"""Mistakes planted in the fast engine, each of which the property must find within its examples.
+
+A plant replaces one method by one that is wrong in one way. Where the engine's parts are renamed
+a plant fails loudly, for there is nothing left to replace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cases import Endless, cases, examples
+from hypothesis import HealthCheck, Phase, given, settings
+
+from pagedsim.engine import fast as fast_module
+from pagedsim.engine import jump as jump_module
+from pagedsim.engine.batch import Batch
+from pagedsim.engine.fast import FastEngine
+from pagedsim.engine.jump import Jump, Pricer
+from pagedsim.engine.recording import Recorder
+from pagedsim.engine.source import Source
+from pagedsim.engine.state import State
+from pagedsim.protocols import Load
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+PLANTS: dict[str, Plant] = {}
+
+
+def plant(function: Plant) -> Plant:
+    PLANTS[function.__name__.replace("_", " ").strip()] = function
+    return function
+
+
+def wrap(patch: pytest.MonkeyPatch, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    """Replace ``owner.name`` by ``make(what it was)``."""
+    patch.setattr(owner, name, make(getattr(owner, name)))
+
+
+@plant
+def one_step_too_many(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, Batch, "steps_left", lambda was: lambda self: was(self) + 1)
+
+
+@plant
+def a_jump_passes_the_next_arrival(patch: pytest.MonkeyPatch) -> None:
+    def make(was: Any) -> Any:
+        return lambda self: self.env.peek() - self.state.now_ns
+
+    wrap(patch, FastEngine, "_horizon", make)
+
+
+@plant
+def an_arrival_on_a_step_is_seen_a_step_late(patch: pytest.MonkeyPatch) -> None:
+    """By a jump: it takes the step that starts when the request arrives."""
+    wrap(patch, FastEngine, "_horizon", lambda was: lambda self: was(self) + 1)
+
+
+@plant
+def an_arrival_at_a_planned_step_is_seen_late(patch: pytest.MonkeyPatch) -> None:
+    """By the queue, however long the window is."""
+
+    def make(was: Any) -> Any:
+        def arrived(self: Source, now_ns: int) -> Any:
+            idle = now_ns == self.next_ns() and now_ns != self.__dict__.get("last")
+            self.__dict__["last"] = now_ns
+            return [] if idle and now_ns else was(self, now_ns)
+
+        return arrived
+
+    wrap(patch, Source, "arrived", make)
+
+
+@plant
+def an_arrival_ahead_of_an_ordered_queue_ends_no_jump(patch: pytest.MonkeyPatch) -> None:
+    def make(was: Any) -> Any:
+        def horizon(self: FastEngine) -> float:
+            rank, self.state.rank = self.state.rank, None
+            try:
+                return float(was(self))
+            finally:
+                self.state.rank = rank
+
+        return horizon
+
+    wrap(patch, FastEngine, "_horizon", make)
+
+
+@plant
+def the_price_of_the_first_step_for_all(patch: pytest.MonkeyPatch) -> None:
+    def make(was: Any) -> Any:
+        def jump(state: Any, pricer: Any, recorder: Any, load: Load, *more: Any) -> Jump:
+            price = pricer.one(load)
+            same = Pricer(pricer)
+            same.one = lambda _: price  # type: ignore[method-assign]
+            same.ramp = None
+            return was(state, same, recorder, load, *more)
+
+        return jump
+
+    patch.setattr(Pricer, "ns", Pricer.one, raising=False)
+    wrap(patch, fast_module, "jump", make)
+
+
+@plant
+def a_ramp_is_priced_one_step_late(patch: pytest.MonkeyPatch) -> None:
+    """Only jumps beyond a few steps ask for ramps."""
+
+    def make(was: Any) -> Any:
+        def init(self: Pricer, steptime: Any) -> None:
+            was(self, steptime)
+            if self.ramp is not None:
+                ramp = self.ramp
+
+                def late(load: Load, steps: int) -> Any:
+                    more = load.sequences
+                    return ramp(
+                        load._replace(pairs=load.pairs + more, context=load.context + more), steps
+                    )
+
+                self.ramp = late
+
+        return init
+
+    wrap(patch, Pricer, "__init__", make)
+
+
+@plant
+def pairs_do_not_grow_in_a_jump(patch: pytest.MonkeyPatch) -> None:
+    def make(was: Any) -> Any:
+        def jump(state: Any, pricer: Any, recorder: Any, load: Load, *more: Any) -> Jump:
+            one = pricer.one
+            pricer.one = lambda later: one(later._replace(pairs=load.pairs))
+            try:
+                return was(state, pricer, recorder, load, *more)
+            finally:
+                pricer.one = one
+
+        return jump
+
+    wrap(patch, fast_module, "jump", make)
+
+
+def _asks(shift: int) -> Any:
+    """`ask` that notes another tick, by way of the room that it reads."""
+
+    def make(was: Any) -> Any:
+        def ask(self: Batch, seq: Any) -> None:
+            seq.room += shift
+            was(self, seq)
+            seq.room -= shift
+
+        return ask
+
+    return make
+
+
+@plant
+def blocks_start_a_step_late(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, Batch, "ask", _asks(1))
+
+
+@plant
+def blocks_start_a_step_early(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, Batch, "ask", _asks(-1))
+
+
+@plant
+def a_start_is_recorded_a_step_late(patch: pytest.MonkeyPatch) -> None:
+    def make(was: Any) -> Any:
+        def jump(state: Any, pricer: Any, recorder: Recorder, *more: Any) -> Jump:
+            add, rows = recorder.add_starts, list[int]()
+            recorder.add_starts = rows.extend
+            try:
+                return was(state, pricer, recorder, *more)
+            finally:
+                recorder.add_starts = add
+                for at in range(0, len(rows), 5):
+                    window, offset, *rest = rows[at : at + 5]
+                    add((window, offset + 1, *rest))
+
+        return jump
+
+    wrap(patch, fast_module, "jump", make)
+
+
+def _starts(change: Callable[[list[int]], list[int]]) -> Any:
+    def make(was: Any) -> Any:
+        def init(self: Recorder) -> None:
+            was(self)
+            add = self.add_starts
+
+            def wrong(rows: Any) -> None:
+                rows = list(rows)
+                add([value for at in range(0, len(rows), 5) for value in change(rows[at : at + 5])])
+
+            self.add_starts = wrong  # type: ignore[assignment]
+
+        return init
+
+    return make
+
+
+@plant
+def a_start_is_not_recorded(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, Recorder, "__init__", _starts(lambda row: []))
+
+
+@plant
+def a_start_spills_nothing(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, Recorder, "__init__", _starts(lambda row: [*row[:4], 0]))
+
+
+@plant
+def a_start_belongs_to_the_window_before(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, Recorder, "__init__", _starts(lambda row: [row[0] - 1, *row[1:]]))
+
+
+@plant
+def spill_is_one_too_many(patch: pytest.MonkeyPatch) -> None:
+    """As if the last token were stored."""
+
+    def make(was: Any) -> Any:
+        def fit(self: State, seq: Any) -> None:
+            seq.final += 1
+            was(self, seq)
+            seq.final -= 1
+
+        return fit
+
+    wrap(patch, State, "fit", make)
+
+
+@plant
+def spill_stays_after_a_release(patch: pytest.MonkeyPatch) -> None:
+    def make(was: Any) -> Any:
+        def release(self: State, seq: Any) -> None:
+            seq.spill = 0
+            was(self, seq)
+
+        return release
+
+    wrap(patch, State, "release", make)
+
+
+@plant
+def held_members_keep_their_reserve(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, State, "keep", lambda was: lambda self, seq: None)
+
+
+@plant
+def stale_entries_of_the_preempted(patch: pytest.MonkeyPatch) -> None:
+    """Who has left still asks for room when it would have run out of it."""
+    wrap(patch, Batch, "_unask", lambda was: lambda self, seq: None)
+
+
+@plant
+def a_stale_last_step_of_the_preempted(patch: pytest.MonkeyPatch) -> None:
+    """Who has left still ends a window, and one that is back finishes when it would have."""
+
+    def make(was: Any) -> Any:
+        def leave(self: Batch, seq: Any) -> None:
+            last = seq.last
+            was(self, seq)
+            seq.last = last
+
+        return leave
+
+    def finished(was: Any) -> Any:
+        def done(self: Batch) -> Any:
+            running = set(self.running)
+            self._last = [entry for entry in self._last if entry[2] in running]
+            return was(self)
+
+        return done
+
+    wrap(patch, Batch, "leave", make)
+    wrap(patch, Batch, "finished", finished)
+
+
+@plant
+def those_left_out_of_a_step_move_on(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, Batch, "hold_back", lambda was: lambda self, seq: None)
+
+
+@plant
+def those_left_out_keep_their_last_step(patch: pytest.MonkeyPatch) -> None:
+    def make(was: Any) -> Any:
+        def hold_back(self: Batch, seq: Any) -> None:
+            last = seq.last
+            was(self, seq)
+            seq.last = last
+
+        return hold_back
+
+    wrap(patch, Batch, "hold_back", make)
+
+
+@plant
+def the_finished_in_no_order(patch: pytest.MonkeyPatch) -> None:
+    """Those that decode first, then the others, as they are found."""
+    patch.setattr(fast_module, "_RANK", lambda seq: 0)
+
+
+@plant
+def the_finished_in_running_order_whatever_the_plan(patch: pytest.MonkeyPatch) -> None:
+    def make(was: Any) -> Any:
+        def complete(self: FastEngine, *given: Any) -> None:
+            self._order = None
+            was(self, *given)
+
+        return complete
+
+    wrap(patch, FastEngine, "_complete", make)
+
+
+@plant
+def recomputation_is_not_counted(patch: pytest.MonkeyPatch) -> None:
+    def make(was: Any) -> Any:
+        def preempt(self: State, seq: Any) -> None:
+            peak = seq.peak
+            was(self, seq)
+            seq.peak = peak
+
+        return preempt
+
+    wrap(patch, State, "preempt", make)
+
+
+@plant
+def the_preempted_go_to_the_back(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, State, "enqueue", lambda was: lambda self, seq, *, front=False: was(self, seq))
+
+
+@plant
+def a_jump_beside_those_left_out(patch: pytest.MonkeyPatch) -> None:
+    """It forgets that some decode and have no part in it."""
+    wrap(
+        patch,
+        FastEngine,
+        "_step",
+        lambda was: lambda self, plan: was(self, plan)._replace(behind=[]),
+    )
+
+
+@plant
+def a_concurrency_sends_one_too_few(patch: pytest.MonkeyPatch) -> None:
+    wrap(
+        patch,
+        Source,
+        "done",
+        lambda was: lambda self, requests, now_ns: was(self, max(1, requests - 1), now_ns),
+    )
+
+
+def test_a_sound_engine_is_not_found_wrong() -> None:
+    hunt(60)
+
+
+def hunt(most: int) -> None:
+    """AssertionError at the first example on which the engines differ."""
+
+    @settings(
+        max_examples=most,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+    )
+    @given(case=cases(short=True))
+    @examples
+    def search(case: Any) -> None:
+        try:
+            case.check()
+        except Endless:
+            return
+
+    search()
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_planted_mistake_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    PLANTS[name](monkeypatch)
+    with pytest.raises(AssertionError):
+        hunt(600)
+
+
+@pytest.mark.parametrize("few", [1, 2, 3])
+def test_the_number_of_steps_priced_singly_does_not_matter(
+    few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ramps from the first steps on: no mistake, and so not found."""
+    monkeypatch.setattr(jump_module, "_FEW", few)
+    monkeypatch.setattr(jump_module, "_MANY", 2 * few)
+    hunt(60)

@@ -33,7 +33,7 @@ def whole(name: str, text: str | int, *, least: int = 1, most: int = MOST) -> in
     if found is not None:
         digits, decimals, unit = found[1], found[2] or "", found[3]
         power = "kmgt".find(unit.lower()) + 1 if unit else 0
-        scale = 1024**power if unit.isupper() else 1000**power
+        scale: int = 1024**power if unit.isupper() else 1000**power
         if len(digits) + len(decimals) <= 40:
             number = int(digits + decimals) * scale
             value = number // 10 ** len(decimals) if number % 10 ** len(decimals) == 0 else None

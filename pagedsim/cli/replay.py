@@ -10,15 +10,24 @@ from pagedsim.cli.options import Options, with_options
 
 _SERIES = Annotated[
     str | None,
-    typer.Option("--series", help="Parquet: a row a recorded window", rich_help_panel="Output"),
+    typer.Option(
+        "--series",
+        metavar="FILE",
+        help="Parquet: a row a recorded window",
+        rich_help_panel="Output",
+    ),
 ]
 _STEPS = Annotated[
     str | None,
-    typer.Option("--series-steps", help="Parquet: a row a step", rich_help_panel="Output"),
+    typer.Option(
+        "--series-steps", metavar="FILE", help="Parquet: a row a step", rich_help_panel="Output"
+    ),
 ]
 _REQUESTS = Annotated[
     str | None,
-    typer.Option("--requests", help="Parquet: a row a request", rich_help_panel="Output"),
+    typer.Option(
+        "--requests", metavar="FILE", help="Parquet: a row a request", rich_help_panel="Output"
+    ),
 ]
 _TRACE = "a trace file, - for standard input, or a bundled name (pagedsim trace list)"
 
@@ -30,7 +39,10 @@ def replay(
     allocator: Annotated[
         str,
         typer.Option(
-            "--allocator", help="paged, contiguous, slots (:key=value,…)", rich_help_panel="Run"
+            "--allocator",
+            metavar="SPEC",
+            help="paged, contiguous, slots (:key=value,…)",
+            rich_help_panel="Run",
         ),
     ] = "paged:block=16",
     series: _SERIES = None,
@@ -52,6 +64,7 @@ def compare(
         list[str] | None,
         typer.Option(
             "--allocator",
+            metavar="SPEC",
             help="paged, contiguous, slots (:key=value,…); may be repeated",
             rich_help_panel="Run",
         ),
@@ -82,7 +95,7 @@ def _show(
     if not options.quiet and options.json != "-":
         console(no_color=options.no_color).print(view(found))
     for line in said:
-        console(no_color=options.no_color, stderr=True).print(line)
+        console(no_color=options.no_color, stderr=True).print(line, soft_wrap=True)
 
 
 __all__ = ["compare", "replay"]

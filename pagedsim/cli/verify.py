@@ -40,10 +40,11 @@ def verify(
     out = console()
     room = out.width - _VERDICT - sum(_WIDTHS) - len(_WIDTHS)
     width = max(min(room, max(len(_name(path)) for path in recordings)), 9)
-    _line(out, "", "recording".ljust(width), _COUNTS)
     outcomes: list[Outcome] = []
     for path in recordings:
         outcome = compare(path, trace=trace, engine=engine)
+        if not outcomes:
+            _line(out, "", "recording".ljust(width), _COUNTS)
         outcomes.append(outcome)
         _report(out, outcome, width)
     _summary(out, outcomes)
@@ -78,9 +79,10 @@ def _summary(out: Console, outcomes: list[Outcome]) -> None:
     out.print()
     if differing:
         out.print(f"{differing} of {total} of {engines} differ")
-    else:
-        out.print(f"{total} of {engines}: every field agrees at every step")
     left_out = sorted({field for outcome in outcomes for field in outcome.left_out})
+    if not differing:
+        which = "compared" if left_out else "recorded"
+        out.print(f"{total} of {engines}: every {which} field agrees at every step")
     if left_out:
         many = sum(bool(outcome.left_out) for outcome in outcomes)
         which = "" if many == len(outcomes) else f" in {many} of them"

@@ -42,6 +42,10 @@ class Bar:
         return Measurement(10, options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Nothing but a word where no step ran."""
+        if self.memory.live is None:
+            yield Text("no step ran", style="dim")
+            return
         marks = _LETTERS if options.ascii_only else _BLOCKS
         for term, count in cells(self.memory, options.max_width):
             yield Segment(marks[term] * count, console.get_style(STYLES[term]))
@@ -53,10 +57,16 @@ class Legend:
     """What the characters of a `Bar` mean."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Lines are broken between terms only."""
         marks = _LETTERS if options.ascii_only else _BLOCKS
-        yield Text("   ").join(
-            Text.assemble((marks[term], STYLES[term]), f" {term}") for term in TERMS
-        )
+        line = Text()
+        for term in TERMS:
+            item = Text.assemble((marks[term], STYLES[term]), f" {term}")
+            if line and line.cell_len + 3 + item.cell_len > options.max_width:
+                yield line
+                line = Text()
+            line = Text("   ").join([line, item]) if line else item
+        yield line
 
 
 @dataclass(frozen=True)

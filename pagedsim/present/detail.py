@@ -33,6 +33,8 @@ _LATENCY = {
 def single(result: Result, index: int = 0) -> RenderableType:
     """Run `index` of `result` in full."""
     run = result.runs[index]
+    if not run.steps:
+        return Group(*header(result), "", Text("No request ran."), *footer(result))
     parts: list[RenderableType] = [
         *header(result),
         "",
@@ -96,12 +98,13 @@ def _facts(run: Run) -> list[RenderableType]:
             f"{per_cent(run.prefix.hit_rate)} % of {count(run.prefix.prompt_tokens)} prompt tokens"
         )
     if run.compute:
-        ridge = "" if run.compute.ridge is None else f" (ridge {significant(run.compute.ridge)})"
         lines["steps bound by"] = (
             f"compute {per_cent(run.compute.compute_bound)} %,"
             f" bandwidth {per_cent(run.compute.bandwidth_bound)} % of the time;"
-            f" {significant(run.compute.intensity)} FLOPs a byte{ridge}"
+            f" {significant(run.compute.intensity)} FLOPs a byte"
         )
+        if run.compute.ridge is not None:
+            lines["ridge point"] = f"{significant(run.compute.ridge)} FLOPs a byte"
     table = Table.grid(padding=(0, 2, 0, 0))
     for name, text in lines.items():
         table.add_row(Text(name, style="bold"), Text(text))

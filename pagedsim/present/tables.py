@@ -21,11 +21,17 @@ from rich.text import Text
 
 from pagedsim.analysis.results import Result, Run
 from pagedsim.present.bars import Bar, Legend, Scale
+from pagedsim.present.labels import labels
 from pagedsim.present.numbers import bytes_, count, per_cent, plain, requests, significant
 
 if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderableType, RenderResult
 
+_ALL_SERVED = ("Nothing refused or truncated", "dim")
+_REASONS = {
+    "prompt": "prompts of up to {most:,} tokens, must be <= {bound:,}",
+    "capacity": "up to {most:,} tokens to store, must be <= {bound:,}",
+}
 TRACE = 30  # cells of a trace's name
 LEAST = 8  # cells of a run's name, however narrow the terminal
 
@@ -34,6 +40,7 @@ _HEADINGS = (
     *("TTFT s\np50", "\np99", "TPOT\np50 ms", "\nreq/s"),
 )
 _HIT = 5  # column of `_HEADINGS` left out where no run has a hit
+_LEAVE = (8, 4, 7, 3, 6, 9, 2)  # columns left out one by one where the terminal is too narrow
 _SEEDED = (
     ("live %", "memory.live", 100),
     ("waste %", "memory.waste", 100),
@@ -43,6 +50,12 @@ _SEEDED = (
 )
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Rich would end the program with exit code 1, which means something else here."""
+        raise BrokenPipeError
+
+
 def console(
     *, no_color: bool = False, file: IO[str] | None = None, stderr: bool = False
 ) -> Console:
@@ -50,7 +63,7 @@ def console(
 
     Colours go with `no_color`, or where NO_COLOR is set.
     """
-    return Console(
+    return _Console(
         file=file,
         stderr=stderr,
         no_color=no_color or None,
@@ -93,14 +106,15 @@ def header(result: Result) -> list[RenderableType]:
     )
     load = Text(f"Load: {plain(trace.load or 'not stated', 72)}")
     pool = Text("Pool: " + " · ".join(fact for fact in facts if fact))
-    return [first, load, pool, *_unserved(result.runs)]
+    notes = [Text(plain(_sentence(note), 400), "yellow") for note in trace.notes]
+    return [first, load, pool, *_unserved(result.runs, not notes), *notes]
 
 
 def footer(result: Result) -> list[RenderableType]:
     """The span of the averages if it is not the whole run, what was assumed, what was said."""
     lines: list[str] = []
     spans = {
-        f"averages over {significant(run.span.from_s)} to {significant(run.span.to_s)} s"
+        f"Averages over {significant(run.span.from_s)} to {significant(run.span.to_s)} s"
         for run in result.runs
         if run.span is not None and not run.span.whole
     }
@@ -108,7 +122,7 @@ def footer(result: Result) -> list[RenderableType]:
     known = [run.provenance for run in result.runs]
     lines += dict.fromkeys(plain(word, 400) for part in known for word in part.estimates)
     lines += dict.fromkeys(plain(word, 400) for part in known for word in part.notes)
-    lines += dict.fromkeys(part.scheduling for part in known)
+    lines += dict.fromkeys(_sentence(part.scheduling) for part in known)
     return ["", *(Text(line, style="dim") for line in lines)] if lines else []
 
 
@@ -120,13 +134,14 @@ class Bars:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Bars take what the names leave."""
-        width = _name_width(self.runs, options.max_width - 41)
+        named = labels(_names(self.runs), max(options.max_width - 41, LEAST))
+        width = max(*map(cell_len, named), LEAST)
         table = _grid()
         table.add_column(width=width, no_wrap=True)
         table.add_column(ratio=1)
         table.add_row("", Scale())
-        for run in self.runs:
-            table.add_row(Text(plain(run.name, width)), Bar(run.memory))
+        for name, run in zip(named, self.runs, strict=True):
+            table.add_row(Text(name), Bar(run.memory))
         yield table
         yield Legend()
 
@@ -138,17 +153,10 @@ class Numbers:
     runs: Sequence[Run]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Names are shortened to what the numbers leave."""
+        """Names are shortened to what the numbers leave, and then numbers left out."""
         rows = [_row(run) for run in self.runs]
-        shown = list(range(len(_HEADINGS)))
-        if not any(run.prefix.hit_tokens for run in self.runs):
-            shown.remove(_HIT)
-        yield _under_names(
-            self.runs,
-            [_HEADINGS[i] for i in shown],
-            [[row[i] for i in shown] for row in rows],
-            options.max_width,
-        )
+        leave = [] if any(run.prefix.hit_tokens for run in self.runs) else [_HIT]
+        yield _under_names(self.runs, _HEADINGS, rows, options.max_width, leave, _LEAVE)
 
 
 @dataclass(frozen=True)
@@ -173,7 +181,8 @@ class Intervals:
                 mean = None if at is None else at.mean * unit
                 row.append(f"{significant(mean)} ± {significant(half)}")
             rows.append(row)
-        yield _under_names(seeded, [name for name, _, _ in _SEEDED], rows, options.max_width)
+        headings = [name for name, _, _ in _SEEDED]
+        yield _under_names(seeded, headings, rows, options.max_width, [], (3, 4, 2))
 
 
 def _row(run: Run) -> list[str]:
@@ -193,55 +202,78 @@ def _row(run: Run) -> list[str]:
 
 
 def _under_names(
-    runs: Sequence[Run], headings: Sequence[str], rows: Sequence[Sequence[str]], width: int
+    runs: Sequence[Run],
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int,
+    without: Sequence[int],
+    leave: Sequence[int],
 ) -> Table:
-    """A table with the runs' names at the left, right-aligned numbers, two lines of headings."""
-    widths = [
-        max(*map(cell_len, heading.split("\n")), *(cell_len(row[i]) for row in rows), 1)
+    """A table with the runs' names at the left, right-aligned numbers, two lines of headings.
+
+    Columns `without` are left out; those of `leave` too, one by one, while a name has no room.
+    """
+    widths = {
+        i: max(*map(cell_len, heading.split("\n")), *(cell_len(row[i]) for row in rows), 1)
         for i, heading in enumerate(headings)
-    ]
-    named = _name_width(runs, width - sum(widths) - len(widths))
+        if i not in without
+    }
+    for i in leave:
+        if sum(widths.values()) + len(widths) + LEAST <= width:
+            break
+        widths.pop(i, None)
+    room = max(width - sum(widths.values()) - len(widths), LEAST)
+    named = labels(_names(runs), room)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, expand=False)
-    table.add_column(width=named, no_wrap=True)
-    for heading, cells in zip(headings, widths, strict=True):
-        table.add_column(Text(heading), width=cells, justify="right", no_wrap=True)
-    for run, row in zip(runs, rows, strict=True):
-        table.add_row(Text(plain(run.name, named)), *map(Text, row))
+    table.add_column(width=max(*map(cell_len, named), LEAST), no_wrap=True)
+    for i, cells in widths.items():
+        table.add_column(Text(headings[i]), width=cells, justify="right", no_wrap=True)
+    for name, row in zip(named, rows, strict=True):
+        table.add_row(Text(name), *(Text(row[i]) for i in widths))
     return table
 
 
-def _unserved(runs: Sequence[Run]) -> list[RenderableType]:
-    """One line if it is the same for all runs, else one a run."""
-    lines = {}
-    for run in runs:
-        words = []
-        if run.refused:
-            share = per_cent(run.refused_token_share)
-            words.append(f"refused {requests(run.refused)} ({share} % of tokens)")
-        if run.truncated:
-            share = per_cent(run.truncated_token_share)
-            words.append(f"truncated {run.truncated:,} ({share} % of tokens)")
-        if run.unfinished:
-            words.append(f"unfinished {requests(run.unfinished)}")
-        if run.dropped:
-            words.append(f"rows left out {run.dropped:,}")
-        lines[plain(run.name, 20)] = ", ".join(words)
-    if len(set(lines.values())) == 1:
-        line = next(iter(lines.values()))
-        return [_capital(line or "nothing refused or truncated", "yellow" if line else "dim")]
-    return [
-        Text.assemble(name, ": ", (line or "nothing refused or truncated", "yellow"))
-        for name, line in lines.items()
-    ]
+def _unserved(runs: Sequence[Run], dropped: bool) -> list[RenderableType]:
+    """What was refused or truncated and why: once if it is the same for all runs, else for each."""
+    said = [_unserved_by(run, dropped) for run in runs]
+    if len(set(said)) == 1:
+        return [Text(line, style) for line, style in said[0]]
+    lines: list[RenderableType] = []
+    for name, own in zip(labels(_names(runs), 24), said, strict=True):
+        for line, style in own:
+            lines.append(Text.assemble(f"{name}: ", (line[:1].lower() + line[1:], style)))
+    return lines
 
 
-def _capital(text: str, style: str) -> Text:
-    return Text(text[0].upper() + text[1:], style=style)
+def _unserved_by(run: Run, dropped: bool) -> tuple[tuple[str, str], ...]:
+    """Lines and their styles."""
+    words = []
+    if run.refused:
+        share = per_cent(run.refused_token_share)
+        words.append(f"refused {requests(run.refused)} ({share} % of tokens)")
+    if run.truncated:
+        share = per_cent(run.truncated_token_share)
+        words.append(f"truncated {run.truncated:,} ({share} % of tokens)")
+    if run.unfinished:
+        words.append(f"unfinished {requests(run.unfinished)}")
+    lines = [(_sentence(", ".join(words)), "yellow")] if words else [_ALL_SERVED]
+    for reason, text in _REASONS.items():
+        of = [refused for refused in run.refused_requests if refused.reason == reason]
+        if of:
+            most, bound = max(refused.value for refused in of), of[0].bound
+            text = text.format(most=most, bound=bound)
+            lines.append((f"{_sentence(text)}: {requests(len(of))}", "dim"))
+    if run.dropped and dropped:
+        lines.append((f"Rows without output, left out: {run.dropped:,}", "yellow"))
+    return tuple(lines)
 
 
-def _name_width(runs: Sequence[Run], most: int) -> int:
-    longest = max((cell_len(plain(run.name, 400)) for run in runs), default=0)
-    return max(min(longest, most), LEAST)
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    return [run.name for run in runs]
 
 
 def _grid() -> Table:

@@ -29,7 +29,7 @@ _HUMAN = re.compile(r"([+-]?[0-9_]+)(?:\.([0-9]+))?([kKmMgGtT]?)")
 def whole(name: str, text: str | int, *, least: int = 1, most: int = MOST) -> int:
     """`text` as a whole number, 8k = 8,000 and 8K = 8,192 as engines have it; else SpecError."""
     found = _HUMAN.fullmatch(str(text))
-    value = None
+    value: int | None = None
     if found is not None:
         digits, decimals, unit = found[1], found[2] or "", found[3]
         power = "kmgt".find(unit.lower()) + 1 if unit else 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
 from machine import AllocatorMachine, Seq, assert_rejects, make_machine, run
 
 from pagedsim.alloc.paged import Paged
@@ -105,6 +106,17 @@ def test_admission_room(tokens: int, whole: int, spare: int, granted: bool) -> N
     assert len(pool.free_blocks()) == (2 - -(-tokens // 4) if granted else 2)
 
 
+def test_extend_is_growth_by_a_block_each() -> None:
+    """All, or as many as there are blocks, in order."""
+    pool = Paged(6, block=2)
+    a, b, c = admitted(pool, 2, 2, 2)  # 1, 2, 3; 4 5 are free
+    assert pool.extend([c, a, b]) == 2
+    assert (pool.table(a), pool.table(b), pool.table(c)) == ((1, 5), (2,), (3, 4))
+    assert pool.extend([b]) == 0
+    assert pool.extend([]) == 0
+    assert pool.usage() == Usage(10)
+
+
 def test_a_refused_growth_changes_nothing() -> None:
     pool = Paged(4, block=2)
     a, b = admitted(pool, 2, 2)
@@ -190,11 +202,33 @@ class JudgedMachine(AllocatorMachine):
         if granted:
             assert len(pool.table(seq)) == taken
 
+    @precondition(lambda self: self.stored)
+    @rule(data=st.data())
+    def fills_and_extends(self, data: st.DataObject) -> None:
+        """`extend` is `grow` by a block for each, which takes the first of the free list."""
+        pool, twin = self.subject, self.twin
+        some = st.lists(st.sampled_from(list(self.stored)), min_size=1, unique=True)
+        seqs = data.draw(st.just(list(self.stored)) | some, label="seqs")
+        full = [seq for seq in seqs if pool.room(seq) < seq.final]
+        for seq in full:
+            assert pool.grow(seq, pool.room(seq))
+            self.store(seq, pool.room(seq))
+        free = list(pool.free_blocks())
+        count = pool.extend(full)
+        assert count == min(len(full), len(free))
+        assert list(pool.free_blocks()) == free[count:]
+        for seq, block in zip(full, free, strict=False):
+            assert pool.table(seq)[-1] == block
+            assert twin.grow(seq, self.stored[seq] + 1), "the twin refuses"
+            self.store(seq, self.stored[seq] + 1)
+        for seq in full[count:]:
+            assert not pool.grow(seq, self.stored[seq] + 1)
+
     def drop(self, seq: Seq) -> None:
         pool = self.subject
         free, group = list(pool.free_blocks()), list(reversed(pool.table(seq)))
         super().drop(seq)
-        front = pool._to_front
+        front = self.make.keywords["free_order"] == "0.33"
         assert list(pool.free_blocks()) == (group + free if front else free + group)
 
 
@@ -203,18 +237,20 @@ def test_machine() -> None:
 
 
 class TakesFromTheBack(Paged):
+    """In growing alone, so that what `admit` takes is right."""
+
     def grow(self, seq: Sequence, tokens: int, /) -> bool:
-        self._free.rotate(1)
-        return super().grow(seq, tokens)
+        self._free.reverse()
+        granted = super().grow(seq, tokens)
+        self._free.reverse()
+        return granted
 
 
 class TakesBeforeItRefuses(Paged):
     def grow(self, seq: Sequence, tokens: int, /) -> bool:
-        table = self._table(seq)
-        while len(table) * self.block < tokens:
-            if not self._free:
+        while self.room(seq) < tokens:
+            if not super().grow(seq, self.room(seq) + 1):
                 return False
-            table.append(self._free.popleft())
         return True
 
 
@@ -234,18 +270,28 @@ class TakesWhole(Paged):
 
 
 class GivesOneByOne(Paged):
+    """The last of the table first, so that the list begins with the table's first."""
+
     def release(self, seq: Sequence, /) -> None:
-        table = self._table(seq)
-        del self._tables[seq]
-        self._free.extendleft(reversed(table))
+        self._table(seq).reverse()
+        super().release(seq)
 
 
 class KeepsTheLast(Paged):
     def release(self, seq: Sequence, /) -> None:
-        table = self._table(seq)
-        if len(table) > 1:
-            table.pop()
+        if self.room(seq) > self.block:
+            self._table(seq).pop()
         super().release(seq)
+
+
+class ExtendsOneTooFew(Paged):
+    def extend(self, seqs: Any, /) -> int:
+        return super().extend(seqs[:-1] or seqs)
+
+
+class ExtendsInReverse(Paged):
+    def extend(self, seqs: Any, /) -> int:
+        return super().extend(seqs[::-1])
 
 
 class HandsOutTheNullBlock(Paged):
@@ -264,8 +310,11 @@ class HandsOutTheNullBlock(Paged):
         TakesWhole,
         GivesOneByOne,
         KeepsTheLast,
+        ExtendsOneTooFew,
+        ExtendsInReverse,
         HandsOutTheNullBlock,
     ],
 )
 def test_the_machine_rejects(planted: type[Paged]) -> None:
-    assert_rejects(make_machine(lambda: planted(9, block=2), base=JudgedMachine))
+    make = partial(planted, 10, block=1, free_order="0.33")
+    assert_rejects(make_machine(make, base=JudgedMachine))

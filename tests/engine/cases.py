@@ -275,7 +275,7 @@ def allocators(
 ) -> tuple[Any, dict[str, Any]]:
     """Room for one to a few of the longest, and seldom for less."""
     kinds = ["paged", "counter", "paged", "contiguous", "paged", "slots", "paged", "contiguous"]
-    kind = draw(st.sampled_from([*kinds, "shared"] if sharing else kinds))
+    kind = draw(st.sampled_from(["paged", "shared", *kinds] if sharing else kinds))
     slots = max(2, final * draw(st.sampled_from([13, 10, 16, 11, 20, 25, 8])) // 10)
     slots = _whole(draw, slots, slots + 4)
     if kind == "contiguous":

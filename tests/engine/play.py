@@ -9,7 +9,7 @@ from agreement import Fixed, assert_equal, expand
 from pagedsim.engine.fast import FastEngine
 from pagedsim.engine.recording import Recording, Window
 from pagedsim.engine.reference import ReferenceEngine
-from pagedsim.protocols import Plan
+from pagedsim.protocols import Plan, SupportsBlocks
 from pagedsim.trace.trace import Trace
 
 ENGINES = [ReferenceEngine, FastEngine]
@@ -28,16 +28,20 @@ class Step(NamedTuple):
     limit: str
     used: int  # slots held
     finished: list[int]
+    tables: list[tuple[int, ...]]  # of those that run
+    free: tuple[int, ...]
 
 
 class Watch:
     """An observer that writes down."""
 
-    def __init__(self, allocator: Any) -> None:
-        self.allocator = allocator
+    def __init__(self, made: list[Any]) -> None:
+        self.made = made  # its last is the run's allocator
         self.steps: list[Step] = []
 
     def scheduled(self, step: int, plan: Plan, view: Any, /) -> None:
+        allocator = self.made[-1]
+        blocks = isinstance(allocator, SupportsBlocks)
         self.steps.append(
             Step(
                 now=view.now_ns,
@@ -48,13 +52,27 @@ class Watch:
                 waiting=[seq.id for seq in view.waiting],
                 blocked=plan.blocked,
                 limit=plan.limit.name,
-                used=self.allocator.usage().held,
+                used=allocator.usage().held,
                 finished=[],
+                tables=[tuple(allocator.table(seq)) for seq in view.running] if blocks else [],
+                free=tuple(allocator.free_blocks()) if blocks else (),
             )
         )
 
     def finished(self, step: int, done: Any, /) -> None:
         self.steps[-1].finished.extend(seq.id for seq in done)
+
+
+class Kept:
+    """An allocator class whose instances are kept."""
+
+    def __init__(self, part: type[Any], made: list[Any]) -> None:
+        self._part, self._made = part, made
+        self.__name__ = part.__name__
+
+    def __call__(self, **given: Any) -> Any:
+        self._made.append(self._part(**given))
+        return self._made[-1]
 
 
 class Played(NamedTuple):
@@ -87,7 +105,7 @@ def play(
     recordings = []
     for watched in (True, False):
         allocator = make_allocator()
-        watch = Watch(allocator)
+        watch = Watch([allocator])
         made = engine(
             trace,
             allocator,

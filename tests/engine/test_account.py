@@ -11,7 +11,7 @@ from agreement import expand
 from cases import STEPTIMES, Case, Endless, cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from play import ENGINES, play
+from play import ENGINES, Kept, play
 
 from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.paged import Paged
@@ -32,14 +32,14 @@ class Census:
         self.held: dict[int, Any] = {}
         self.stored: dict[int, int] = {}
         self.rows: list[dict[str, int]] = []
-        self.made: Any = None
+        self.made: list[Any] = []
 
     def final(self, row: int) -> int:
         _, prompt, output, _ = self.case.rows[row]
         return min(prompt + output, self.case.max_len) - 1
 
     def scheduled(self, step: int, plan: Plan, view: Any, /) -> None:
-        allocator = self.made
+        allocator = self.made[-1]
         for seq in plan.preempted:
             self.held.pop(seq.id, None)
             del self.stored[seq.id]
@@ -73,18 +73,6 @@ class Census:
             del self.held[seq.id], self.stored[seq.id]
 
 
-class Kept:
-    """An allocator class whose last instance is kept."""
-
-    def __init__(self, made: type[Any], census: Census) -> None:
-        self.make, self.census = made, census
-        self.__name__ = made.__name__
-
-    def __call__(self, **given: Any) -> Any:
-        self.census.made = self.make(**given)
-        return self.census.made
-
-
 OWN = (Paged, Contiguous, Slots)  # those that show where each token is
 
 
@@ -95,7 +83,7 @@ def test_every_slot_is_counted_once(engine: Any, case: Case) -> None:
     """live + reserved + internal + external + cached + idle = capacity, at every step."""
     census = Census(case)
     made, given = case.allocator
-    watched = Case(**case.__dict__ | {"allocator": (Kept(made, census), given)})
+    watched = Case(**case.__dict__ | {"allocator": (Kept(made, census.made), given)})
     try:
         recording = watched.run(engine, observers=[census])
     except Endless:

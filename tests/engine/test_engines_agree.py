@@ -7,6 +7,7 @@ wrong does happen in a good share; and mistakes planted in the fast engine are e
 from __future__ import annotations
 
 from collections import Counter as Tally
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import simpy
 from agreement import Fixed, Odd, Rising, assert_equal
 from cases import Case, Endless, cases, examples, marks
 from hypothesis import HealthCheck, Phase, given, settings
+from play import Kept, Watch
 from plugins import Counter, Shared, ShortestFirst, TakingTurns
 
 from pagedsim.alloc.contiguous import Contiguous
@@ -21,7 +23,8 @@ from pagedsim.alloc.paged import Paged
 from pagedsim.engine.fast import FastEngine
 from pagedsim.engine.reference import ReferenceEngine
 from pagedsim.engine.schedulers import Orca, Static, Vllm
-from pagedsim.protocols import SupportsBlocks, SupportsHoles, SupportsRank, SupportsSlots
+from pagedsim.errors import ContractError
+from pagedsim.protocols import Plan, SupportsBlocks, SupportsHoles, SupportsRank, SupportsSlots
 from pagedsim.protocols import SupportsSteady as Steady
 from pagedsim.trace.trace import Trace
 
@@ -201,3 +204,53 @@ def test_runs_do_not_touch_each_other() -> None:
     first, _ = case.check()
     Case(rows[:3], 40, (Contiguous, {"capacity": 90, "max_len": 40}), (Static, {}), "ten").check()
     assert_equal(case.check()[0], first, Odd().ns)
+
+
+@given(case=cases(short=True))
+@examples
+def test_observers_see_the_same(case: Case) -> None:
+    """Every step once, jumps included: who is given what in which order, and every block table."""
+    seen = []
+    for engine in (FastEngine, ReferenceEngine):
+        made: list[Any] = []
+        watch = Watch(made)
+        parts = case.allocator
+        kept = replace(case, allocator=(Kept(parts[0], made), parts[1]))
+        try:
+            kept.run(engine, observers=[watch])
+        except Endless:
+            return
+        seen.append(watch.steps)
+    for ours, theirs in zip(*seen, strict=False):
+        assert ours == theirs
+    assert len(seen[0]) == len(seen[1])
+
+
+@pytest.mark.parametrize("engine", [FastEngine, ReferenceEngine])
+def test_nothing_to_do(engine: Any) -> None:
+    """No rows, or none that can run: an empty recording, at once."""
+    empty = engine(Trace.build("t", [], [], []), Paged(9), Vllm(), Odd(), max_len=9).run()
+    assert (len(empty.windows), len(empty.requests.status), empty.refused) == (0, 0, ())
+    refused = engine(Trace.build("t", [7], [1], [1]), Paged(9), Vllm(), Odd(), max_len=1).run()
+    assert [tuple(refusal) for refusal in refused.refused] == [(0, "prompt", 1, 0)]
+    assert refused.free == tuple(range(1, 9))
+
+
+class Idler(Vllm):
+    """Never admits anybody."""
+
+    def plan(self, view: Any, /) -> Plan:
+        return Plan()
+
+    def undisturbed(self, view: Any, /) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("engine", [FastEngine, ReferenceEngine])
+def test_broken_contracts_are_said(engine: Any) -> None:
+    """Who schedules nothing while somebody waits, and time that stands still."""
+    trace = Trace.build("t", [0], [4], [4])
+    with pytest.raises(ContractError, match=r"step 0: nothing was scheduled while 1 requests wait"):
+        engine(trace, Paged(9), Idler(), Odd(), max_len=99).run()
+    with pytest.raises(ContractError, match=r"takes 0 ns, must be >= 1"):
+        engine(trace, Paged(9), Vllm(), Fixed(0), max_len=99).run()

@@ -13,6 +13,9 @@ from pagedsim.protocols import Load
 class Odd:
     """A step time that jumps about with everything that a load says; no ramp."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     def ns(self, load: Load) -> int:
         sequences, prefills, tokens, pairs, context = load
         return 1 + (7 * sequences + 11 * prefills + 5 * tokens + 3 * pairs + 13 * context) % 29

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pagedsim.cli.options import Options, with_options
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from pagedsim.analysis.results import Result
 
 _SERIES = Annotated[
     str | None,
@@ -37,23 +43,25 @@ def replay(
     trace: Annotated[str, typer.Argument(help=_TRACE)],
     options: Options,
     allocator: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--allocator",
             metavar="SPEC",
-            help="paged, contiguous, slots (:key=value,…)",
+            help="paged, contiguous, slots (:key=value,…)  [paged:block=16]",
             rich_help_panel="Run",
         ),
-    ] = "paged:block=16",
+    ] = None,
     series: _SERIES = None,
     series_steps: _STEPS = None,
     requests: _REQUESTS = None,
 ) -> None:
     """Replay a trace against one allocator and show where its memory went."""
+    from pagedsim.analysis.simulate import ALLOCATORS
     from pagedsim.present.detail import single
 
     files = {"series": series, "series_steps": series_steps, "requests": requests}
-    _show(trace, [allocator], options, files, single)
+    given = [] if allocator is None else [allocator]
+    _show(trace, given, ALLOCATORS[-1:], options, files, single)
 
 
 @with_options
@@ -82,16 +90,21 @@ def compare(
     from pagedsim.present.tables import comparison
 
     files = {"series": series, "series_steps": series_steps, "requests": requests}
-    _show(trace, allocator or list(ALLOCATORS), options, files, comparison)
+    _show(trace, allocator or [], ALLOCATORS, options, files, comparison)
 
 
 def _show(
-    trace: str, allocators: list[str], options: Options, files: dict[str, str | None], view: Any
+    trace: str,
+    given: Sequence[str],
+    default: Sequence[str],
+    options: Options,
+    files: dict[str, str | None],
+    view: Callable[[Result], RenderableType],
 ) -> None:
     from pagedsim.cli.runs import execute
     from pagedsim.present.tables import console
 
-    found, said = execute(trace, allocators, options, files)
+    found, said = execute(trace, given, default, options, files)
     if not options.quiet and options.json != "-":
         console(no_color=options.no_color).print(view(found))
     for line in said:

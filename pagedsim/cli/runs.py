@@ -31,13 +31,16 @@ Files = dict[str, str | None]  # series, series_steps, requests
 
 
 def execute(
-    path: str, allocators: Sequence[str], options: Options, files: Files
+    path: str, given: Sequence[str], default: Sequence[str], options: Options, files: Files
 ) -> tuple[Result, list[str]]:
-    """Run everything and write the files asked for; the result, and what there is to say."""
-    _writable(files, options, len(allocators), path)
+    """Run everything and write the files asked for; the result, and what there is to say.
+
+    `given` are the allocators of the command line, `default` those that run where there are none.
+    """
+    _writable(files, options, len(given or default), path)
     span.parse(options.window)
     options, notes, block = _like(options)
-    allocators = [_with_block(spec, block) for spec in allocators]
+    allocators = [_with_block(spec, block, bool(given)) for spec in given or default]
     device = _device(options)
     bare = options.model is None and options.gpu is None
     setup = Setup(
@@ -106,11 +109,13 @@ def _like(options: Options) -> tuple[Options, list[str], int | None]:
     return replace(options, scheduler=scheduler, **missing), notes, like.block
 
 
-def _with_block(spec: str, block: int | None) -> str:
+def _with_block(spec: str, block: int | None, said: bool) -> str:
+    """`spec` with an engine's block size, unless the command line `said` another."""
     parsed = parse(spec)
     if block is None or parsed.path is not None or parsed.name != "paged":
         return spec
-    words = {"block": str(block), **parsed.words}
+    words = {"block": str(block)}
+    words = {**words, **parsed.words} if said else {**parsed.words, **words}
     return f"paged:{','.join(f'{key}={word}' for key, word in words.items())}"
 
 

@@ -8,7 +8,7 @@ A form is used for all runs of a table or for none, and only if it keeps their n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 
@@ -17,18 +17,24 @@ from pagedsim.present.numbers import plain
 
 def labels(names: Sequence[str], width: int) -> list[str]:
     """`names` in the longest form of which all fit `width` cells, else the shortest one, cut."""
-    found = names
-    for form in (str, _keyless, _nameless):
-        made = _formed(names, form)
-        if len(set(made)) == len(set(names)):
-            found = made
-        if max((cell_len(plain(name, 400)) for name in found), default=0) <= width:
-            break
+    forms = _forms(names)
+    found = next((form for form in forms if _width(form) <= width), forms[-1])
     return [plain(name, width) for name in found]
 
 
-def _formed(names: Sequence[str], form: Callable[[str], str]) -> list[str]:
-    return [form(name) for name in names]
+def least(names: Sequence[str]) -> int:
+    """Cells that the shortest form of `names` takes."""
+    return _width(_forms(names)[-1])
+
+
+def _forms(names: Sequence[str]) -> list[list[str]]:
+    """From the longest to the shortest, none of which makes two names equal."""
+    made = [[form(name) for name in names] for form in (str, _keyless, _nameless)]
+    return [form for form in made if len(set(form)) == len(set(names))]
+
+
+def _width(names: Sequence[str]) -> int:
+    return max((cell_len(plain(name, 400)) for name in names), default=0)
 
 
 def _parts(name: str) -> tuple[str, list[tuple[str, str]]] | None:
@@ -66,4 +72,4 @@ def _is_word(value: str) -> bool:
     return value[:1].isalpha() and value.lower() not in ("true", "false", "on", "off")
 
 
-__all__ = ["labels"]
+__all__ = ["labels", "least"]

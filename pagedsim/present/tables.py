@@ -21,7 +21,7 @@ from rich.text import Text
 
 from pagedsim.analysis.results import Result, Run
 from pagedsim.present.bars import Bar, Legend, Scale
-from pagedsim.present.labels import labels
+from pagedsim.present.labels import labels, least
 from pagedsim.present.numbers import bytes_, count, per_cent, plain, requests, significant
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _REASONS = {
     "capacity": "up to {most:,} tokens to store, must be <= {bound:,}",
 }
 TRACE = 30  # cells of a trace's name
+WANTED = 12  # cells of a run's name for which a number is left out, if it is that long
 LEAST = 8  # cells of a run's name, however narrow the terminal
 
 _HEADINGS = (
@@ -218,8 +219,9 @@ def _under_names(
         for i, heading in enumerate(headings)
         if i not in without
     }
+    wanted = max(min(least(_names(runs)), WANTED), LEAST)
     for i in leave:
-        if sum(widths.values()) + len(widths) + LEAST <= width:
+        if sum(widths.values()) + len(widths) + wanted <= width:
             break
         widths.pop(i, None)
     room = max(width - sum(widths.values()) - len(widths), LEAST)

@@ -316,5 +316,5 @@ class HandsOutTheNullBlock(Paged):
     ],
 )
 def test_the_machine_rejects(planted: type[Paged]) -> None:
-    make = partial(planted, 10, block=1, free_order="0.33")
+    make = partial(planted, 20, block=1, free_order="0.33")
     assert_rejects(make_machine(make, base=JudgedMachine))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _ALL_SERVED = ("Nothing refused or truncated", "dim")
 _REASONS = {
-    "prompt": "prompts of up to {most:,} tokens, must be <= {bound:,}",
+    "prompt": "prompts of up to {most:,} tokens, must be <= {bound:,} (--max-len)",
     "capacity": "up to {most:,} tokens to store, must be <= {bound:,}",
 }
 TRACE = 30  # cells of a trace's name

@@ -1,0 +1,223 @@
+"""Hold the radix tree to a recorded run of SGLang, request by request.
+
+SGLang's recordings know no steps: requests are admitted one after another, and `concurrency` of
+them are alive. So not the engine replays them but a driver of the tree and its pool::
+
+    make room -> look up -> lock -> take slots -> store the prompt -> decode -> (compare)
+    at its finish: store all, give back what is double and the rest, unlock
+
+The first difference ends a comparison, for what follows it is a consequence.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pagedsim.alloc.evict import make_evict
+from pagedsim.alloc.radix_held import Held, slots
+from pagedsim.alloc.radix_tree import RadixTree
+from pagedsim.analysis.recorded import Recorded, trace_of
+from pagedsim.analysis.verify import Difference, Outcome
+from pagedsim.errors import InputError
+from pagedsim.trace import Trace, load
+
+
+@dataclass(slots=True)
+class Alive:
+    """A request that was admitted: what it holds, and what came of it until now."""
+
+    held: Held
+    prompt: int
+    output: int
+    hit: int
+    stored: int  # tokens that it has slots for
+    evicted: int = 0
+    evict_calls: int = 0
+    oom: bool = False
+
+
+class Driver:
+    """SGLang's use of its tree, without a scheduler."""
+
+    def __init__(self, trace: Trace, config: dict[str, Any]) -> None:
+        self.page, self.chunk = config["page_size"], config["decode_chunk"]
+        self.concurrency = config["concurrency"]
+        evict = make_evict(config["eviction_policy"])
+        self.tree = RadixTree(config["capacity"] // self.page, page=self.page, evict=evict)
+        self.alive: deque[Alive] = deque()
+        self._trace = trace
+
+    def run(self, row: int) -> Alive:
+        """Admit a request and decode all of it; it stays alive."""
+        while len(self.alive) >= self.concurrency:
+            self.finish()
+        trace = self._trace
+        columns = trace.prompt, trace.output, trace.output_token, trace.salt
+        prompt, output, first, salt = (int(column[row]) for column in columns)
+        span = slice(*trace.run_rows[row : row + 2].tolist())
+        runs = [*zip(trace.run_token[span].tolist(), trace.run_length[span].tolist(), strict=True)]
+        held = Held(self.tree, salt, [*runs, (first, output)], prompt, prompt - 1)
+        seq = Alive(held, prompt, output, held.path, held.path)
+        self.alive.append(seq)
+        self._extend(seq, prompt - held.path)
+        if not seq.oom:
+            held.keep()
+        left = output - 1  # the last token is never stored
+        while left and not seq.oom:
+            portion = min(self.chunk or left, left)
+            self._extend(seq, portion)
+            left -= portion
+        return seq
+
+    def finish(self) -> None:
+        """Finish the request admitted earliest."""
+        seq = self.alive.popleft()
+        seq.held.finish(seq.stored)
+
+    def slots(self, seq: Alive) -> list[int]:
+        """The slot of each token it stores."""
+        ids: list[int] = slots(seq.held.pages(), self.page)[: seq.stored].tolist()
+        return ids
+
+    def _extend(self, seq: Alive, tokens: int) -> None:
+        """Evict if need be, then take pages for `tokens` more; `oom` if there are too few."""
+        evicted = self.tree.reserve(tokens)
+        if evicted is not None:
+            seq.evict_calls += 1
+            seq.evicted += evicted
+        pages = -(-(seq.stored + tokens) // self.page) - -(-seq.stored // self.page)
+        seq.oom = pages > len(self.tree.free)
+        if not seq.oom:
+            seq.held.take(pages)
+            seq.stored += tokens
+
+
+def is_sglang(path: str | Path) -> bool:
+    """Whether a recording's first line says so; False where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            zipped = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if zipped else open(path, "rb") as file:
+            header = msgspec.json.decode(file.readline(1 << 16), type=dict[str, Any])
+    except (OSError, EOFError, zlib.error, msgspec.DecodeError):
+        return False
+    return header.get("engine") == "sglang"
+
+
+def read_sglang(path: str | Path) -> Recorded:
+    """Read a recording without steps, plain or .gz. Raises InputError with file and line."""
+    path = Path(path)
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    place = f"{path}"
+    try:
+        data = path.read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+        for number, line in enumerate(data.splitlines(), 1):
+            place = f"{path}:{number}"
+            row = msgspec.json.decode(line, type=dict[str, Any])
+            kinds.setdefault(row["kind"], []).append(row)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    except (msgspec.DecodeError, KeyError) as error:
+        raise InputError(f"{place}: not a line of a recording: {error!r}") from None
+    if not kinds.get("header") or not kinds.get("req"):
+        raise InputError(f"{path}: no header or no requests; not a recording of SGLang")
+    summary = kinds.get("summary") or [{}]
+    return Recorded(path, kinds["header"][0], [], kinds["req"], summary[-1])
+
+
+def verify_sglang(path: str | Path, *, trace: str | Path | None = None) -> Outcome:
+    """Replay a recording and compare every field. Raises InputError where it cannot be replayed."""
+    recorded = read_sglang(path)
+    config = recorded.header.get("config", {})
+    _replayable(recorded.path, config)
+    requests = load(trace if trace is not None else trace_of(recorded.path))
+    if len(requests) < len(recorded.requests):
+        raise InputError(
+            f"{recorded.path}: {len(recorded.requests)} requests are recorded, "
+            f"the trace {requests.name} has {len(requests)}"
+        )
+    ids: list[int] = requests.extra.get("ids", list(range(len(requests))))
+    seen: dict[str, None] = {}
+    difference = _compare(recorded, Driver(requests, config), ids, seen)
+    return Outcome(
+        path=str(recorded.path),
+        engine=f"sglang {recorded.header.get('version')}",
+        steps=0,
+        requests=len(recorded.requests),
+        fields=tuple(seen),
+        difference=difference,
+    )
+
+
+def _replayable(path: Path, config: dict[str, Any]) -> None:
+    for key in ("capacity", "page_size", "concurrency"):
+        if not isinstance(config.get(key), int) or config[key] < 1:
+            raise InputError(f"{path}: {key} is {config.get(key)}, must be >= 1")
+    for key in ("need_sort", "disable"):
+        if config.get(key):
+            raise InputError(f"{path}: {key} is true; such a run cannot be replayed")
+    config.setdefault("decode_chunk", 0)
+    config.setdefault("eviction_policy", "lru")
+
+
+def _compare(
+    recorded: Recorded, driver: Driver, ids: list[int], seen: dict[str, None]
+) -> Difference | None:
+    """Run the requests; the first difference. `seen` collects the fields compared."""
+    tree = driver.tree
+    prompts = hits = evicted = 0
+    for row, line in enumerate(recorded.requests):
+        seq = driver.run(row)
+        prompts, hits, evicted = prompts + seq.prompt, hits + seq.hit, evicted + seq.evicted
+        order = driver.slots(seq)
+        ours = {
+            "id": ids[row],
+            "prompt_len": seq.prompt,
+            "output_len": seq.output,
+            "hit": seq.hit,
+            "evicted": seq.evicted,
+            "evict_calls": seq.evict_calls,
+            "oom": seq.oom,
+            "available": tree.available,
+            "evictable": tree.evictable,
+            "protected": tree.protected,
+            "slots_head": order[:6],
+            "slots_tail": order[-4:],
+            "slots_crc": zlib.crc32(",".join(map(str, order)).encode()),
+        }
+        if (difference := _first(f"request {ids[row]}", ours, line, seen)) or seq.oom:
+            return difference
+    while driver.alive:
+        driver.finish()
+    ours = {
+        "requests": len(recorded.requests),
+        "prompt_tokens": prompts,
+        "hit_tokens": hits,
+        "evicted_tokens": evicted,
+        "final_available": tree.available,
+        "final_evictable": tree.evictable,
+    }
+    return _first("summary", ours, recorded.summary, seen)
+
+
+def _first(
+    where: str, ours: dict[str, Any], line: dict[str, Any], seen: dict[str, None]
+) -> Difference | None:
+    for field, mine in ours.items():
+        if field in line:
+            seen[field] = None
+            if mine != line[field]:
+                return Difference(where, field, mine, line[field])
+    return None
+
+
+__all__ = ["Alive", "Driver", "is_sglang", "read_sglang", "verify_sglang"]

@@ -21,29 +21,38 @@ from pagedsim.errors import InputError
 def write_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary file that appears at `path` when the block ends without an error.
 
-    ``-`` is standard output. Raises InputError where the folder is missing or not writable, or
+    ``-`` is standard output. A link is followed; a device or a pipe is written to as it is, for
+    there is nothing to replace. Raises InputError where the folder is missing or not writable, or
     where `path` is a folder.
     """
     if os.fspath(path) == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    target = Path(path)
+    target = Path(os.path.realpath(path))
     if target.is_dir():
-        raise InputError(f"{target}: is a folder, a file name is needed")
+        raise InputError(f"{path}: is a folder, a file name is needed")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        if target.exists() and not target.is_file():
+            with target.open("wb") as file:
+                yield file
+        else:
+            with _replacing(target) as file:
+                yield file
     except OSError as error:
-        raise InputError(f"{target}: cannot be written: {error.strerror}") from None
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[IO[bytes]]:
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, target)
-    except BaseException as error:
+    except BaseException:
         Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise InputError(f"{target}: cannot be written: {error.strerror}") from None
         raise
 
 

@@ -63,6 +63,27 @@ class Sequence(Protocol):
         """The smaller, the more urgent."""
         ...
 
+    @property
+    def salt(self) -> int:
+        """Content is shared only under equal salts; 0 is none."""
+        ...
+
+    def runs(self) -> SequenceOf[tuple[int, int]]:
+        """Content as runs (first token id, length) of prompt and output, laid end to end.
+
+        Only the first `tokens` tokens are known yet. O(runs).
+        """
+        ...
+
+    def keys(self, block: int, /) -> SequenceOf[int]:
+        """Chained keys of the full blocks of `block` tokens of prompt and output, O(1).
+
+        Two are equal if, and only if, their blocks and all before them hold the same tokens under
+        the same salt. Keys are >= 0. Only those of the first ``tokens // block`` blocks are known
+        yet.
+        """
+        ...
+
 
 class Foreseen(Sequence, Protocol):
     """What only a reservation policy may see besides: how long the output will be."""
@@ -120,7 +141,7 @@ class Allocator(Protocol):
     def room(self, seq: Sequence, /) -> int:
         """Tokens that `seq` can store without asking again, in slots it alone holds.
 
-        Up to here `grow` succeeds and changes nothing.
+        Up to here `grow` succeeds and changes nothing (but see `SupportsFill`).
         """
         ...
 
@@ -155,8 +176,25 @@ class SupportsExtend(Protocol):
         """One more block to each of `seqs`, whose room is used up, in their order.
 
         Returns how many got one: all, or as many as there were blocks. The same as `grow` by one
-        token for each until the first refusal, in O(len(seqs)). Of the usage only `held` changes,
-        by a block for each.
+        token for each until the first refusal, in O(len(seqs)).
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsFill(SupportsExtend, Protocol):
+    """One that also wants to know when a block is full, to remember its content.
+
+    `grow` to a whole number of blocks then changes something though `room` suffices: the key of
+    the block that it fills. Taking a block may turn what was cached into held.
+    """
+
+    fills: bool
+
+    def fill(self, seqs: SequenceOf[Sequence], /) -> None:
+        """The last block of each of `seqs` is full at the step being planned, in their order.
+
+        The same as `grow` to its room for each.
         """
         ...
 
@@ -416,6 +454,7 @@ __all__ = [
     "StepTime",
     "SupportsBlocks",
     "SupportsExtend",
+    "SupportsFill",
     "SupportsHold",
     "SupportsHoles",
     "SupportsRamp",

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, cast, get_args, get_type_hints
 
 from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.paged import Paged
+from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.alloc.slots import Slots
 from pagedsim.device.device import Device
 from pagedsim.device.roofline import Roofline
@@ -97,9 +98,11 @@ def _value(text: str) -> Value:
 
 def make_allocator(spec: str, *, tokens: int, max_len: int) -> Allocator:
     """An allocator over a pool of `tokens` slots. A paged pool has ``tokens // block`` blocks."""
-    parsed = parse(spec)
+    parsed, shipped = parse(spec), ALLOCATORS
     if parsed.path is None and parsed.name == "paged":
-        parsed = _unshared(parsed)
+        prefix, parsed = _paged(parsed)
+        if prefix == "on":
+            shipped = {**shipped, "paged": PrefixPaged}
     block = parsed.values.get("block", 16)
     if isinstance(block, bool) or not isinstance(block, int) or block < 1:
         block = 16  # and whoever has an option of that name says what is wrong with it
@@ -109,19 +112,22 @@ def make_allocator(spec: str, *, tokens: int, max_len: int) -> Allocator:
             what = "blocks" if parsed.name == "paged" else "places"
             raise SpecError(f"{spec}: {places:,} {what}, must be <= {MOST_PLACES:,}")
     parts = {"capacity": tokens, "blocks": tokens // block, "max_len": max_len}
-    return cast(Allocator, _make("allocator", parsed, ALLOCATORS, parts))
+    return cast(Allocator, _make("allocator", parsed, shipped, parts))
 
 
-def _unshared(spec: Spec) -> Spec:
-    """`prefix` and `evict` belong to a prefix cache, which is not there yet; say so."""
+def _paged(spec: Spec) -> tuple[str, Spec]:
+    """Which of the two paged allocators ``paged:prefix=off|on`` is, and the rest of its spec.
+
+    Eviction is least recently used.
+    """
     words = dict(spec.words)
-    if (prefix := words.pop("prefix", "off")) != "off":
-        raise SpecError(
-            f"{spec.text}: prefix={prefix} is not available yet, only prefix=off (no sharing)"
-        )
-    if (evict := words.pop("evict", "lru")) != "lru":
+    prefix, evict = words.pop("prefix", "off"), words.pop("evict", "lru")
+    if prefix not in ("on", "off"):
+        raise SpecError(f"{spec.text}: prefix is {prefix}, must be on or off")
+    if evict != "lru":
         raise SpecError(f"{spec.text}: evict is {evict!r}, must be lru")
-    return spec._replace(values={key: spec.values[key] for key in words}, words=words)
+    values = {key: spec.values[key] for key in words}
+    return prefix, spec._replace(words=words, values=values)
 
 
 def make_scheduler(

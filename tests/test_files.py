@@ -96,3 +96,28 @@ def test_a_dash_is_standard_output(capfdbinary: Any, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(sys, "stdout", stream)
         _write(Path("-"))
     assert capfdbinary.readouterr().out == b"new"
+
+
+def test_a_link_is_followed_and_stays_a_link(tmp_path: Path) -> None:
+    there, link = tmp_path / "there.json", tmp_path / "link.json"
+    there.write_bytes(b"old")
+    link.symlink_to(there)
+    _write(link)
+    assert link.is_symlink()
+    assert there.read_bytes() == b"new"
+
+
+def test_a_device_is_written_to_and_stays_a_device() -> None:
+    _write(Path(os.devnull))
+    assert not Path(os.devnull).is_file()
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        _write(path)
+        assert os.read(reader, 10) == b"new"
+    finally:
+        os.close(reader)

@@ -97,7 +97,7 @@ def test_whatever_the_value_a_part_is_made_or_refused_in_words(part: Any, data: 
         ("paged:block=0", "paged: block is 0, must be >= 1"),
         ("paged:block=5000", "paged: a pool of 0 blocks (null 1) has none to give"),
         ("paged:blocks=5", "paged:blocks=5: paged has no option 'blocks'; it has block, null, "),
-        ("paged:prefix=on", "paged:prefix=on: prefix=on is not available yet, only prefix=off"),
+        ("paged:prefix=maybe", "paged:prefix=maybe: prefix is maybe, must be on or off"),
         ("paged:evict=fifo", "paged:evict=fifo: evict is 'fifo', must be lru"),
         ("paged:free_order=1", "paged: free_order is 1, must be 0.33 or 0.11"),
         ("contiguous:max_len=5", "contiguous:max_len=5: contiguous has no option 'max_len'; it"),

@@ -23,6 +23,18 @@ from pagedsim.errors import ContractError, SpecError
 from pagedsim.protocols import Int64, Sequence, Usage
 
 
+def check_pool(blocks: int, block: int, null: int, free_order: str) -> None:
+    """SpecError where these make no pool, with the bound."""
+    if block < 1:
+        raise SpecError(f"paged: block is {block}, must be >= 1")
+    if null not in (0, 1):
+        raise SpecError(f"paged: null is {null}, must be 0 or 1")
+    if blocks - null < 1:
+        raise SpecError(f"paged: a pool of {blocks} blocks (null {null}) has none to give")
+    if free_order not in ("0.33", "0.11"):
+        raise SpecError(f"paged: free_order is {free_order}, must be 0.33 or 0.11")
+
+
 class Paged:
     """Blocks over a pool, nothing shared. Every operation is O(blocks that it moves).
 
@@ -33,14 +45,7 @@ class Paged:
     def __init__(
         self, blocks: int, *, block: int = 16, null: int = 1, free_order: str = "0.33"
     ) -> None:
-        if block < 1:
-            raise SpecError(f"paged: block is {block}, must be >= 1")
-        if null not in (0, 1):
-            raise SpecError(f"paged: null is {null}, must be 0 or 1")
-        if blocks - null < 1:
-            raise SpecError(f"paged: a pool of {blocks} blocks (null {null}) has none to give")
-        if free_order not in ("0.33", "0.11"):
-            raise SpecError(f"paged: free_order is {free_order}, must be 0.33 or 0.11")
+        check_pool(blocks, block, null, free_order)
         self.block = block
         self.blocks = blocks
         self.capacity = self.longest = (blocks - null) * block
@@ -126,4 +131,4 @@ class Paged:
             raise ContractError(f"paged: request {seq.id} holds nothing") from None
 
 
-__all__ = ["Paged"]
+__all__ = ["Paged", "check_pool"]

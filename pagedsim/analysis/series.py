@@ -64,11 +64,12 @@ def _expanded(recording: Recording, steptime: StepTime | None, first: int, last:
     grown = j * out[:, _AT["sequences"]]
     for name in ("pairs", "context", "live"):
         out[:, _AT[name]] += grown
-    taken = _taken(recording, first, last, bases, counts)
-    out[:, _AT["held"]] += taken[0]
-    out[:, _AT["internal"]] += taken[1]
-    out[:, _AT["reserved"]] += taken[0] - taken[1] - grown
-    out[:, _AT["external"]] -= np.where(out[:, _AT["limit"]] >= BLOCKED, taken[0], 0)
+    held, internal, cached = _taken(recording, first, last, bases, counts)
+    out[:, _AT["held"]] += held
+    out[:, _AT["internal"]] += internal
+    out[:, _AT["cached"]] += cached
+    out[:, _AT["reserved"]] += held - internal - grown
+    out[:, _AT["external"]] -= np.where(out[:, _AT["limit"]] >= BLOCKED, held + cached, 0)
     for base, window in zip(bases.tolist(), windows.tolist(), strict=True):
         count = window[_AT["steps"]]
         if count > 1:
@@ -87,23 +88,21 @@ def _expanded(recording: Recording, steptime: StepTime | None, first: int, last:
     return out
 
 
-def _taken(
-    recording: Recording, first: int, last: int, bases: Int64, counts: Int64
-) -> tuple[Int64, Int64]:
-    """Slots held, and never to be filled, that each step has more than its window's first."""
+def _taken(recording: Recording, first: int, last: int, bases: Int64, counts: Int64) -> list[Int64]:
+    """Slots held, never to be filled, and cached, that each step has more than its first."""
     starts = recording.starts
     window = starts[:, Start._fields.index("window")]
     starts = starts[(window >= first) & (window < last)]
-    window, offset, _, held, internal = starts.T
+    window, offset, _, *amounts = starts.T
     rows = bases[window - first] + offset
     found = []
-    for amount in (held, internal):
+    for amount in amounts:
         sums = np.zeros(int(counts.sum()), np.int64)
         np.add.at(sums, rows, amount)
         np.cumsum(sums, out=sums)
         before = np.where(bases > 0, sums[bases - 1], 0)  # nothing is taken in a first step
         found.append(sums - np.repeat(before, counts))
-    return found[0], found[1]
+    return found
 
 
 def _prices(steptime: StepTime, load: Load, count: int) -> Int64:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pagedsim.alloc.paged import Paged
+from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.analysis.recorded import Recorded, read_recording, trace_of
 from pagedsim.analysis.simulate import engine_of
 from pagedsim.device.steptime import Constant
@@ -23,25 +24,6 @@ from pagedsim.engine.schedulers import Vllm
 from pagedsim.errors import InputError
 from pagedsim.protocols import Plan, View
 from pagedsim.trace import Trace, load
-
-# With prefix caching on, which blocks are reused depends on content that is not simulated yet.
-_CONTENT = frozenset(
-    (
-        "q",
-        "h",
-        "pq",
-        "ph",
-        "block_ids",
-        "free_head",
-        "free_crc",
-        "free_crc_after",
-        "cached_hashes",
-        "queries",
-        "hits",
-        "preempted_queries",
-        "preempted_hits",
-    )
-)
 
 
 class Difference(NamedTuple):
@@ -61,7 +43,6 @@ class Outcome(NamedTuple):
     steps: int
     requests: int
     fields: tuple[str, ...]
-    left_out: tuple[str, ...]
     difference: Difference | None
 
 
@@ -74,13 +55,19 @@ def verify(path: str | Path, *, trace: str | Path | None = None, engine: str = "
 
     Raises InputError where the recording needs what is not simulated.
     """
+    from pagedsim.analysis.verify_sglang import is_sglang, verify_sglang  # which imports this file
+
     make = engine_of(engine)
+    if is_sglang(path):
+        return verify_sglang(path, trace=trace)
 
     recorded = read_recording(path)
     config = recorded.header.get("config", {})
     _simulated(recorded, config)
     requests = load(trace if trace is not None else trace_of(recorded.path))
-    allocator = Paged(config["num_gpu_blocks"], block=config["block_size"])
+    caching = config["enable_prefix_caching"]
+    pool = PrefixPaged if caching else Paged
+    allocator = pool(config["num_gpu_blocks"], block=config["block_size"])
     scheduler = Vllm(
         max_seqs=config["max_num_seqs"],
         max_batched_tokens=config["max_num_batched_tokens"],
@@ -91,8 +78,7 @@ def verify(path: str | Path, *, trace: str | Path | None = None, engine: str = "
         policy=config["policy"],
     )
     ids = _ids(requests)
-    caching = config["enable_prefix_caching"]
-    referee = Referee(recorded, allocator, ids, left_out=_CONTENT if caching else frozenset())
+    referee = Referee(recorded, allocator, ids)
     run = make(
         requests,
         allocator,
@@ -126,11 +112,10 @@ def _ids(trace: Trace) -> list[int]:
 class Referee:
     """Compares as the replay goes: an `Observer` of one run."""
 
-    def __init__(
-        self, recorded: Recorded, allocator: Paged, ids: list[int], *, left_out: frozenset[str]
-    ) -> None:
+    def __init__(self, recorded: Recorded, allocator: Paged | PrefixPaged, ids: list[int]) -> None:
         self._recorded, self._allocator, self._ids = recorded, allocator, ids
-        self._left_out = left_out
+        self._cache = allocator if isinstance(allocator, PrefixPaged) else None
+        self._queries = [0, 0, 0, 0]  # tokens asked for and hit, first and after preemption
         self._lines = iter(recorded.steps)
         self._line: dict[str, Any] = {}
         self._held: dict[int, int] = {}  # blocks of each running row after the last step
@@ -160,7 +145,10 @@ class Referee:
         for seq, tokens in plan.scheduled.items():
             steps, before = self._sched.get(seq.id, (0, 0))
             self._sched[seq.id] = (steps + 1, before + tokens)
-        new_blocks = sum(map(len, fresh.values()))
+        hits = {seq.id: seq.computed // self._allocator.block for seq in plan.admitted}
+        new_blocks = sum(len(new) - hits.get(row, 0) for row, new in fresh.items())
+        queries = self._asked(first) + self._asked(resumed)
+        self._queries = [old + new for old, new in zip(self._queries, queries, strict=True)]
         self._new_blocks += new_blocks
         usable = self._allocator.capacity // self._allocator.block
         self._peak = max(self._peak, usable - len(free))
@@ -176,14 +164,14 @@ class Referee:
             "used": lambda: usable - len(free),
             "free": lambda: len(free),
             "new_blocks": lambda: new_blocks,
-            "q": lambda: 0,
-            "h": lambda: 0,
-            "pq": lambda: 0,
-            "ph": lambda: 0,
+            "q": lambda: queries[0],
+            "h": lambda: queries[1],
+            "pq": lambda: queries[2],
+            "ph": lambda: queries[3],
             "block_ids": lambda: {str(self._ids[row]): new for row, new in fresh.items() if new},
             "free_head": lambda: list(free[: len(line.get("free_head", []))]),
             "free_crc": lambda: _crc(free),
-            "cached_hashes": lambda: 0,
+            "cached_hashes": lambda: 0 if self._cache is None else self._cache.keys_cached(),
         })  # fmt: skip
 
     def finished(self, _: int, done: Any, /) -> None:
@@ -214,10 +202,10 @@ class Referee:
             "scheduled_tokens": lambda: int((recording.column("tokens") * steps).sum()),
             "request_steps": lambda: int((recording.column("sequences") * steps).sum()),
             "new_blocks": lambda: self._new_blocks,
-            "queries": lambda: 0,
-            "hits": lambda: 0,
-            "preempted_queries": lambda: 0,
-            "preempted_hits": lambda: 0,
+            "queries": lambda: self._queries[0],
+            "hits": lambda: self._queries[1],
+            "preempted_queries": lambda: self._queries[2],
+            "preempted_hits": lambda: self._queries[3],
             "preemptions": lambda: int(requests.preemptions.sum()),
             "peak_used": lambda: self._peak,
         })  # fmt: skip
@@ -244,9 +232,14 @@ class Referee:
             steps=self._steps,
             requests=len(self._recorded.requests),
             fields=tuple(self._seen),
-            left_out=tuple(sorted(self._left_out & self._recorded.steps[0].keys())),
             difference=self._difference,
         )
+
+    def _asked(self, admitted: list[Any]) -> tuple[int, int]:
+        """Known tokens of those admitted, and how many were hit; nothing without a cache."""
+        if self._cache is None:
+            return 0, 0
+        return sum(seq.tokens for seq in admitted), sum(seq.computed for seq in admitted)
 
     def _fresh(self, plan: Plan) -> dict[int, list[int]]:
         """Blocks new to each scheduled row's table in this step."""
@@ -261,7 +254,7 @@ class Referee:
 
     def _compare(self, ours: dict[str, Callable[[], Any]]) -> None:
         for field, value in ours.items():
-            if field in self._line and field not in self._left_out:
+            if field in self._line:
                 self._seen[field] = None
                 if (mine := value()) != self._line[field]:
                     self._differ(field, mine, self._line[field])

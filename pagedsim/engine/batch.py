@@ -17,6 +17,8 @@ from bisect import bisect_left
 from heapq import heappop, heappush
 from operator import attrgetter
 
+from pagedsim.trace.content import Content
+
 
 class Clock:
     """How many decode steps were taken."""
@@ -40,6 +42,7 @@ class Request:
         "arrival_ns",
         "base",
         "clock",
+        "content",
         "due",
         "end",
         "final",
@@ -58,16 +61,27 @@ class Request:
         "recomputed",
         "resumed_hit",
         "room",
+        "salt",
         "spill",
     )
 
     def __init__(
-        self, row: int, prompt: int, output: int, priority: int, end: int, arrival_ns: int
+        self,
+        row: int,
+        prompt: int,
+        output: int,
+        priority: int,
+        salt: int,
+        end: int,
+        arrival_ns: int,
+        content: Content,
     ) -> None:
         self.id = row
         self.prompt = self.known = prompt
         self.output = output
         self.priority = priority
+        self.salt = salt
+        self.content = content
         self.arrival_ns = arrival_ns
         self.end = end  # tokens known when it finishes
         self.final = end - 1  # tokens stored at its largest
@@ -76,6 +90,12 @@ class Request:
         self.due = self.last = _NEVER
         self.admitted_ns = self.first_token_ns = self.finish_ns = -1
         self.hit = self.resumed_hit = self.preemptions = self.recomputed = 0
+
+    def runs(self) -> list[tuple[int, int]]:
+        return self.content.runs(self.id)
+
+    def keys(self, block: int) -> list[int]:
+        return self.content.keys(self.id, block)
 
     @property
     def computed(self) -> int:

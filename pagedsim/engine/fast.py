@@ -35,8 +35,10 @@ from pagedsim.protocols import (
     StepTime,
     SupportsBlocks,
     SupportsHold,
+    SupportsSlots,
     SupportsSteady,
 )
+from pagedsim.trace.content import Content
 from pagedsim.trace.trace import Trace
 
 _RESULTS = (
@@ -98,7 +100,8 @@ class FastEngine:
         self._steady: SupportsSteady | None = scheduler if steady else None  # type: ignore[assignment]
         self._order: list[Any] | None = None  # of the plan, unless it is the running order
         self._requests: dict[int, Request] = {}
-        columns = (trace.prompt, trace.output, trace.priority, self.source.end)
+        columns = (trace.prompt, trace.output, trace.priority, trace.salt, self.source.end)
+        self._content = Content(trace)
         self._columns = [column.tolist() for column in columns]
 
     def run(self) -> Recording:
@@ -150,10 +153,13 @@ class FastEngine:
             self._watch.begin(self.steps, plan)
         load = self._load(step)
         usage = held, cached, shared, lost = self.allocator.usage()
-        live = state.batch.stored + decoding - shared
+        stored, spill = state.batch.stored + decoding, state.spill
         if state.prefilling:
-            live += sum(others.values()) + sum(seq.base for seq in state.prefilling)
-        spill = state.spill
+            stored += sum(others.values()) + sum(seq.base for seq in state.prefilling)
+        if shared and self._done:  # what the done share with others is theirs no longer
+            shared, reserved = self._without_done(step, stored)
+            spill = held - lost - (stored - shared) - reserved
+        live = stored - shared
         reserved = held - lost - live - spill
         free = self.allocator.capacity - held - cached
         if live < 0 or reserved < 0 or free < 0:
@@ -163,6 +169,8 @@ class FastEngine:
             )
         if self._steady and decoding and not (others or behind or plan.preempted):
             horizon = self._horizon()
+            if state.fills:
+                state.want(plan.blocked)
             span = jump(state, self.pricer, self.recorder, load, horizon, self._watch)
         else:
             span = Jump(1, self.pricer.one(load), 0)
@@ -193,6 +201,18 @@ class FastEngine:
         if 0 < decoding < batch.decoding:
             behind = [s for s in batch.running if s.decoding and s not in plan.scheduled]
         return Step(decoding, others, behind)
+
+    def _without_done(self, step: Step, stored: int) -> tuple[int, int]:
+        """What those that run share with each other, and what is reserved for them. O(stored)."""
+        assert isinstance(self.allocator, SupportsSlots), "sharing without slots to show"
+        parts, reserved = [], 0
+        for seq in self.state.running:
+            decodes = seq.decoding and step.decoding > 0 and seq not in step.behind
+            have = seq.computed + (1 if decodes else step.others.get(seq, 0))
+            parts.append(self.allocator.slots(seq)[:have])
+            reserved += max(0, min(self.allocator.room(seq), seq.final) - have)
+        distinct = len(np.unique(np.concatenate(parts))) if parts else 0
+        return stored - distinct, reserved
 
     def _load(self, step: Step) -> Load:
         batch = self.state.batch
@@ -267,8 +287,8 @@ class FastEngine:
     # Requests.
 
     def _request(self, row: int, arrival_ns: int) -> Request:
-        prompt, output, priority, end = (column[row] for column in self._columns)
-        request = Request(row, prompt, output, priority, end, arrival_ns)
+        prompt, output, priority, salt, end = (column[row] for column in self._columns)
+        request = Request(row, prompt, output, priority, salt, end, arrival_ns, self._content)
         self._requests[row] = request
         return request
 

@@ -61,7 +61,7 @@ def jump(
     """
     batch, price, ramp = state.batch, pricer.one, pricer.ramp
     left, tick, due = batch.steps_left(), batch.clock.tick, batch.due
-    window, starts = len(recorder), list[int]()
+    window, starts, fills = len(recorder), list[int](), state.fills
     sequences, prefills, tokens, pairs, context = load
     prices: list[int] = []  # of the next steps, the nearest last, once there are many
     portion = _FEW
@@ -70,13 +70,14 @@ def jump(
     while steps < left and elapsed < horizon:
         if watch is not None:
             watch.next_ends(elapsed)
-        if tick + steps in due:
+        if tick + steps in due or (fills and tick + steps + 1 in due):
             spill = state.spill
             grown = state.grow_decoding(steps)
             if grown is None:
                 break
-            if grown:
-                starts += (window, steps, elapsed, grown, state.spill - spill)
+            held, cached = grown
+            if held or cached or state.spill != spill:
+                starts += (window, steps, elapsed, held, state.spill - spill, cached)
         if ramp is None or steps < _FEW:
             more = steps * sequences
             duration = price(Load(sequences, prefills, tokens, pairs + more, context + more))

@@ -52,8 +52,8 @@ class Window(NamedTuple):
 class Start(NamedTuple):
     """Slots taken inside a window after its first step.
 
-    They count from step `offset` on, which begins `at_ns` after the window. `held` and `internal`
-    are what is added, in slots.
+    They count from step `offset` on, which begins `at_ns` after the window. `held`, `internal` and
+    `cached` are what is added, in slots.
     """
 
     window: int
@@ -61,6 +61,7 @@ class Start(NamedTuple):
     at_ns: int
     held: int
     internal: int
+    cached: int
 
 
 BLOCKED = 4  # added to Window.limit
@@ -139,7 +140,7 @@ class Recorder:
         return _table(self._windows, len(Window._fields))
 
     def starts(self) -> Int64:
-        """int64[starts, 5], a copy."""
+        """int64[starts, 6], a copy."""
         return _table(self._starts, len(Start._fields))
 
 

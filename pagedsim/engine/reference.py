@@ -35,26 +35,36 @@ from pagedsim.protocols import (
     SupportsBlocks,
     SupportsHold,
     SupportsRank,
+    SupportsSlots,
     headroom,
 )
+from pagedsim.trace.content import Content
 from pagedsim.trace.trace import Trace
 
 
 class Request:
     """A request and how far it has come; a `Foreseen` sequence to plug-ins."""
 
-    def __init__(self, trace: Trace, row: int, arrival_ns: int, max_len: int) -> None:
+    def __init__(self, trace: Trace, content: Content, row: int, max_len: int) -> None:
         self.id = row
         self.prompt = int(trace.prompt[row])
         self.output = int(trace.output[row])
         self.priority = int(trace.priority[row])
-        self.arrival_ns = arrival_ns
+        self.salt = int(trace.salt[row])
+        self.arrival_ns = int(trace.arrival_ns[row])
+        self._content = content
         self.end = min(self.prompt + self.output, max_len)  # tokens known when it finishes
         self.tokens = self.prompt
         self.computed = 0
         self.peak = 0  # most that was ever computed
         self.admitted_ns = self.first_token_ns = self.finish_ns = -1
         self.hit = self.resumed_hit = self.preemptions = self.recomputed = 0
+
+    def runs(self) -> list[tuple[int, int]]:
+        return self._content.runs(self.id)
+
+    def keys(self, block: int) -> list[int]:
+        return self._content.keys(self.id, block)
 
     @property
     def final(self) -> int:
@@ -145,8 +155,9 @@ class ReferenceEngine:
     def _accepted(self) -> list[Request]:
         """Refuse what can never run; the requests that arrive without waiting for others."""
         good = []
+        content = Content(self.trace)
         for row in range(len(self.trace)):
-            request = Request(self.trace, row, int(self.trace.arrival_ns[row]), self.max_len)
+            request = Request(self.trace, content, row, self.max_len)
             self.results[row] = request
             if request.prompt >= self.max_len:
                 self.refused.append(Refusal(row, "prompt", request.prompt, self.max_len - 1))
@@ -208,14 +219,18 @@ class ReferenceEngine:
     def _record(self, plan: Plan, load: Load, duration: int) -> None:
         """The account of every slot, counted from nothing."""
         held, cached, shared, lost = self.allocator.usage()
-        stored_all = internal = 0
+        stored_all = internal = reserved = 0
         for seq in self.running:
             stored = seq.computed + plan.scheduled.get(seq, 0)
             room = self.allocator.room(seq)
             stored_all += stored
             internal += max(0, room - max(seq.final, stored))
+            reserved += max(0, min(room, seq.final) - stored)
         for seq in self.done:
             internal += self.allocator.room(seq)
+        if self.done and shared:  # what the done share with others is theirs no longer
+            shared = stored_all - self._distinct(plan)
+            internal = held - lost - (stored_all - shared) - reserved
         live = stored_all - shared
         reserved = held - lost - live - internal
         free = self.allocator.capacity - held - cached
@@ -244,6 +259,15 @@ class ReferenceEngine:
                 limit=plan.limit + (BLOCKED if plan.blocked else 0),
             )
         )
+
+    def _distinct(self, plan: Plan) -> int:
+        """Slots that hold a token of a running sequence, each once."""
+        assert isinstance(self.allocator, SupportsSlots), "sharing without slots to show"
+        slots: set[int] = set()
+        for seq in self.running:
+            stored = seq.computed + plan.scheduled.get(seq, 0)
+            slots.update(self.allocator.slots(seq)[:stored].tolist())
+        return len(slots)
 
     def _advance(self, seq: Any, count: int) -> bool:
         """Store `count` tokens, yield one if all are stored; True if that was the last."""

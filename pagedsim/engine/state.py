@@ -16,11 +16,14 @@ from pagedsim.protocols import (
     Allocator,
     Scheduler,
     SupportsExtend,
+    SupportsFill,
     SupportsRank,
+    Usage,
     headroom,
 )
 
 _RANK = attrgetter("rank")
+_NOTHING = (0, 0)
 
 
 class State:
@@ -36,8 +39,12 @@ class State:
         self.now_ns = 0
         self.spill = 0
         self._headroom: dict[float, int] = {}
-        self._extend = allocator.extend if isinstance(allocator, SupportsExtend) else None
-        self._block = allocator.block if isinstance(allocator, SupportsExtend) else 0
+        self.wanted: int | None = None  # see `want`
+        equal = allocator if isinstance(allocator, SupportsExtend) else None
+        self._extend = None if equal is None else equal.extend
+        self._block = 0 if equal is None else equal.block
+        self.fills = isinstance(allocator, SupportsFill) and allocator.fills
+        self._fill = allocator.fill if self.fills else None  # type: ignore[attr-defined]
 
     # What a scheduler sees and does.
 
@@ -70,7 +77,7 @@ class State:
         return True
 
     def grow(self, seq: Any, tokens: int) -> bool:
-        if tokens <= seq.room:
+        if tokens < seq.room or (tokens == seq.room and self._fill is None):
             return True
         if not self.allocator.grow(seq, tokens):
             return False
@@ -79,37 +86,78 @@ class State:
 
     def grow_all(self, wants: dict[Any, int]) -> bool:
         needs = {seq: seq.base + count for seq, count in wants.items()}
-        needy = [seq for seq, tokens in needs.items() if tokens > seq.room]
-        asking = self.batch.due.get(self.batch.clock.tick)
-        if asking and needy and needy[0].rank < next(reversed(asking)).rank:  # among each other
-            order = sorted([*asking, *needy], key=_RANK)
-            return all(self.grow(seq, needs.get(seq) or seq.computed + 1) for seq in order)
-        if asking and self.grow_decoding(0) is None:
+        enough = 0 if self._fill is None else 1  # a block that is filled must be heard of too
+        needy = [seq for seq, tokens in needs.items() if tokens > seq.room - enough]
+        due, tick = self.batch.due, self.batch.clock.tick
+        if needy:
+            among = [*due.get(tick, ()), *(due.get(tick + 1, ()) if enough else ())]
+            if among and needy[0].rank < max(seq.rank for seq in among):
+                order = sorted({*among, *needy}, key=_RANK)
+                return all(self.grow(seq, needs.get(seq) or seq.computed + 1) for seq in order)
+        if self.grow_decoding(0) is None:
             return False
         return all(self.grow(seq, needs[seq]) for seq in needy)
 
-    def grow_decoding(self, steps: int) -> int | None:
+    def grow_decoding(self, steps: int) -> tuple[int, int] | None:
         """A token more of room to those who must ask for it in the step `steps` from now, in order.
 
-        Returns the slots by which what is held has grown, 0 if nobody asks. None at the first
-        refusal, or where more than what is held has changed; those served keep what they got.
+        Returns by how many slots what is held and what is cached have grown. None at the first
+        refusal, where anything else has changed, or where a block was filled that `wanted` is the
+        key of; what was done stays done.
         """
         tick = self.batch.clock.tick + steps
         bucket = self.batch.due.get(tick)
-        if not bucket:
-            return 0
-        asking = list(bucket)
         if self._extend is None:
-            before = self.allocator.usage()
-            if not all(self.grow(seq, seq.base + tick + 1) for seq in asking):
+            return self._grow_each(list(bucket), tick) if bucket else _NOTHING
+        if self._fill is None:
+            if not bucket:
+                return _NOTHING
+            return (len(bucket) * self._block, 0) if self._grow_equally(bucket, tick) else None
+        if not bucket and not self.batch.due.get(tick + 1):
+            return _NOTHING
+        before = self.allocator.usage()
+        if bucket and not self._grow_equally(bucket, tick):
+            return None
+        if full := self.batch.due.get(tick + 1):
+            self._fill(list(full))
+            if self.wanted is not None and any(self._filled(seq) == self.wanted for seq in full):
                 return None
-            after = self.allocator.usage()
-            return after.held - before.held if after[1:] == before[1:] else None
+        return self._change(before)
+
+    def _grow_equally(self, bucket: dict[Request, None], tick: int) -> bool:
+        """A block to each of `bucket`."""
+        assert self._extend is not None
+        asking = list(bucket)
         given = self._extend(asking)
         served = asking if given == len(asking) else asking[:given]
         if served:
             self.spill += self.batch.extended(tick, served, self._block)
-        return given * self._block if served is asking else None
+        return served is asking
+
+    def _grow_each(self, asking: list[Request], tick: int) -> tuple[int, int] | None:
+        before = self.allocator.usage()
+        if not all(self.grow(seq, seq.base + tick + 1) for seq in asking):
+            return None
+        return self._change(before)
+
+    def _change(self, before: Usage) -> tuple[int, int] | None:
+        after = self.allocator.usage()
+        if after[2:] != before[2:]:
+            return None
+        return after.held - before.held, after.cached - before.cached
+
+    def _filled(self, seq: Request) -> int:
+        """The key of the block that `seq` has filled."""
+        return seq.keys(self._block)[seq.room // self._block - 1]
+
+    def want(self, blocked: bool) -> None:
+        """Set `wanted`: the key that would let the blocked head of the queue hit more, if any."""
+        self.wanted = None
+        if blocked and self._fill is not None and self.waiting:
+            head = self.waiting[0]
+            at = self.allocator.cached(head) // self._block
+            if at < (head.tokens - 1) // self._block:
+                self.wanted = head.keys(self._block)[at]
 
     def preempt(self, seq: Any) -> None:
         seq.peak = max(seq.peak, seq.computed)

@@ -69,6 +69,36 @@ def blocks(trace: Trace, size: int, *, outputs: bool = False) -> Blocks:
     return Blocks(rows, keys, tokens)
 
 
+class Content:
+    """What the rows of a trace hold, as sequences ask for it: prompt and output laid end to end.
+
+    Keys are worked out for the whole trace when a block size is first asked for.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._keys: dict[int, list[list[int]]] = {}
+
+    def runs(self, row: int) -> list[tuple[int, int]]:
+        """(first token id, length) of each run; the output is the last. O(runs)."""
+        trace = self._trace
+        part = slice(int(trace.run_rows[row]), int(trace.run_rows[row + 1]))
+        pairs = zip(trace.run_token[part].tolist(), trace.run_length[part].tolist(), strict=True)
+        return [*pairs, (int(trace.output_token[row]), int(trace.output[row]))]
+
+    def keys(self, row: int, size: int) -> list[int]:
+        """Keys of the row's full blocks of `size` tokens."""
+        if size not in self._keys:
+            trace = self._trace
+            rows, key, _ = blocks(trace, size, outputs=True)
+            full = (trace.prompt + trace.output) // size
+            flat, starts, counts = key.tolist(), rows.tolist(), full.tolist()
+            self._keys[size] = [
+                flat[at : at + count] for at, count in zip(starts, counts, strict=False)
+            ]
+        return self._keys[size][row]
+
+
 def _extend(
     chain: Int64, begin: Int64, end: Int64, run_at: Int64, run_token: Int64
 ) -> tuple[Int64, int]:
@@ -124,4 +154,4 @@ def _intern(values: Int64) -> Int64:
     return dense
 
 
-__all__ = ["Blocks", "blocks"]
+__all__ = ["Blocks", "Content", "blocks"]

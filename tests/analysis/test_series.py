@@ -45,11 +45,11 @@ def _jumps() -> Recording:
         ),
     ]
     starts = [
-        Start(window=0, offset=2, at_ns=180, held=4, internal=2),
-        Start(window=1, offset=1, at_ns=140, held=8, internal=1),
+        Start(window=0, offset=2, at_ns=180, held=4, internal=2, cached=0),
+        Start(window=1, offset=1, at_ns=140, held=8, internal=1, cached=0),
     ]
     return recording(
-        windows, requests(arrival_ns=[0, 0]), starts=np.array(starts, np.int64).reshape(-1, 5)
+        windows, requests(arrival_ns=[0, 0]), starts=np.array(starts, np.int64).reshape(-1, 6)
     )
 
 

@@ -55,21 +55,23 @@ def expand(recording: Recording, price: Any) -> list[dict[str, int]]:
     for index, values in enumerate(recording.windows.tolist()):
         window = Window(*values)
         now, held, internal = window.start_ns, window.held, window.internal
+        cached = window.cached
         ramp = 0
         for j in range(window.steps):
             grown = j * window.sequences
             load = Load(window.sequences, window.prefills, window.tokens,
                         window.pairs + grown, window.context + grown)  # fmt: skip
             duration = price(load)
-            for _, offset, at_ns, more_held, more_internal in starts.get(index, []):
+            for _, offset, at_ns, more_held, more_internal, more_cached in starts.get(index, []):
                 if offset == j:
                     assert window.start_ns + at_ns == now
                     held += more_held
                     internal += more_internal
+                    cached += more_cached
             live = window.live + grown
             lost = window.held - window.live - window.reserved - window.internal
             blocked = window.limit >= 4
-            free = recording.capacity - held - window.cached
+            free = recording.capacity - held - cached
             step = window._asdict() | load._asdict()
             step |= {
                 "step": window.step + j,
@@ -79,6 +81,7 @@ def expand(recording: Recording, price: Any) -> list[dict[str, int]]:
                 "ramp_ns": 0,
                 "held": held,
                 "internal": internal,
+                "cached": cached,
                 "live": live,
                 "reserved": held - lost - live - internal,
                 "external": lost + (free if blocked else 0),

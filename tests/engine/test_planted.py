@@ -175,8 +175,8 @@ def a_start_is_recorded_a_step_late(patch: pytest.MonkeyPatch) -> None:
                 return was(state, pricer, recorder, *more)
             finally:
                 recorder.add_starts = add
-                for at in range(0, len(rows), 5):
-                    window, offset, *rest = rows[at : at + 5]
+                for at in range(0, len(rows), 6):
+                    window, offset, *rest = rows[at : at + 6]
                     add((window, offset + 1, *rest))
 
         return jump
@@ -192,7 +192,7 @@ def _starts(change: Callable[[list[int]], list[int]]) -> Any:
 
             def wrong(rows: Any) -> None:
                 rows = list(rows)
-                add([value for at in range(0, len(rows), 5) for value in change(rows[at : at + 5])])
+                add([value for at in range(0, len(rows), 6) for value in change(rows[at : at + 6])])
 
             self.add_starts = wrong  # type: ignore[assignment]
 
@@ -208,7 +208,7 @@ def a_start_is_not_recorded(patch: pytest.MonkeyPatch) -> None:
 
 @plant
 def a_start_spills_nothing(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, Recorder, "__init__", _starts(lambda row: [*row[:4], 0]))
+    wrap(patch, Recorder, "__init__", _starts(lambda row: [*row[:4], 0, row[5]]))
 
 
 @plant

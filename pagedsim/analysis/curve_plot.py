@@ -24,7 +24,7 @@ def plot(
     from 0 to `top` > 0 in per cent, `ticks` below. Marks that come first lie on top.
     """
     cells = [[" "] * COLUMNS for _ in range(ROWS + 1)]
-    for mark, values in reversed(marks.items()):
+    for mark, values in reversed(list(marks.items())):
         for column, value in enumerate(values):
             cells[ROWS - round(ROWS * min(1.0, value / top))][column] = mark
     side, corner, rule = "|+-" if ascii_only else "│└─"

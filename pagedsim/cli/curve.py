@@ -9,6 +9,7 @@ import typer
 
 from pagedsim.cli.options import number, whole
 from pagedsim.errors import SpecError
+from pagedsim.present.numbers import count, per_cent, plain, requests, significant
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from pagedsim.analysis.curve import Lookups
     from pagedsim.analysis.curve_result import Capacity, Curve, Curves
-    from pagedsim.trace import Trace
 
 _MARKS = {"lru": "●*", "fifo": "○o", "lfu": "◇+", "optimal": "▲^"}  # Unicode, and else
 
@@ -35,7 +35,7 @@ def _word(name: str, *words: str) -> Callable[[str], str]:
 
 
 def curve(
-    trace: Annotated[str, typer.Argument(help="a trace file, - for stdin, or a name")],
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="a trace file, - for stdin, or a name")],
     block: Annotated[
         int | None,
         typer.Option(
@@ -122,10 +122,10 @@ def curve(
     if "lfu" in policies and touch == "root":
         raise SpecError("--touch is root, which --policy lfu has not: it is there for lru and fifo")
     token_bytes, pool_tokens = _sized(model, gpu, tp, kv_dtype)
-    requests = load(trace, limit=limit)
-    size = _block(requests) if block is None else block
-    count = "outputs" if outputs else "full" if partial == "off" else "all"
-    lookups = Lookups(requests, block=size, touch=touch, count=count, warmup=share)
+    read = load(trace, limit=limit)
+    size = int(read.extra.get("block", 16)) if block is None else block
+    what = "outputs" if outputs else "full" if partial == "off" else "all"
+    lookups = Lookups(read, block=size, touch=touch, count=what, warmup=share)
     at = usual(lookups.needed) if at is None else at
     pool = None
     if pool_tokens is not None:
@@ -144,20 +144,19 @@ def curve(
 
 def show(found: Curves, lookups: Lookups, console: Console) -> None:
     """Print the table, the plot and what the trace is like; 80 columns are enough."""
-    from pagedsim.present.numbers import count, per_cent, plain, requests
-
-    what = {"all": "blocks", "full": "full blocks", "outputs": "full blocks, answers cached"}
-    order = {"leaf": "last first", "root": "first first"}[found.touch]
+    kind = "blocks" if found.count == "all" else "full blocks"
+    answers = ", answers too" if found.count == "outputs" else ""
+    end = {"leaf": "end", "root": "start"}[found.touch]
     warm = "" if found.counted == found.requests else f", the last {found.counted:,} counted"
     console.print(f"{plain(found.trace, 30)} · {requests(found.requests)}{warm}", style="bold")
     console.print(
-        f"{count(found.blocks)} {what[found.count]} of {found.block:,} tokens looked up, "
-        f"{count(found.distinct.blocks)} different ones"
+        f"{count(found.blocks)} {kind} of {found.block:,} tokens looked up, "
+        f"{count(found.distinct.blocks)} different ones{answers}"
     )
     ideal = found.ideal
     console.print(
-        f"Unlimited: {per_cent(ideal.blocks)} % of blocks hit, {per_cent(ideal.tokens)} % of "
-        f"tokens; blocks touched {order}\n"
+        f"Unlimited: {per_cent(ideal.blocks)} % of blocks, {per_cent(ideal.tokens)} % of tokens "
+        f"hit. Prompts touched from the {end}\n"
     )
     console.print(_table(found))
     for line in _plot(found, lookups, console.options.ascii_only):
@@ -172,8 +171,6 @@ def show(found: Curves, lookups: Lookups, console: Console) -> None:
 
 def _table(found: Curves) -> Table:
     from rich.table import Table
-
-    from pagedsim.present.numbers import count, per_cent, significant
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     sized = found.kv_bytes_per_token is not None
@@ -203,7 +200,6 @@ def _plot(found: Curves, lookups: Lookups, ascii_only: bool) -> list[str]:
     import numpy as np
 
     from pagedsim.analysis.curve_plot import places, plot, steps
-    from pagedsim.present.numbers import count
 
     at = [point.capacity.blocks for point in found.curves[0].points]
     if len(at) < 2 or not found.ideal.tokens:
@@ -224,8 +220,6 @@ def _plot(found: Curves, lookups: Lookups, ascii_only: bool) -> list[str]:
 
 
 def _said(one: Curve, console: Console) -> None:
-    from pagedsim.present.numbers import per_cent
-
     about = "Knee of" if one.exact else "Of these, knee of"
     if one.knee is not None:
         rate = f"{per_cent(one.knee.rates.tokens)} %"
@@ -237,37 +231,31 @@ def _said(one: Curve, console: Console) -> None:
 
 
 def _pool(found: Curves, console: Console) -> None:
-    from pagedsim.present.numbers import per_cent, plain
-
     assert found.pool is not None
     rates = [
-        f"{one.policy} {per_cent(point.rates.tokens)} %"
+        f"{one.policy} {per_cent(point.rates.tokens)}"
         for one in found.curves
         for point in one.points
         if point.capacity == found.pool
     ]
     name = f"{plain(found.model or '', 24)} on {plain(found.gpu or '', 16)}"
     console.print(f"{name} has room for {_size(found.pool)}")
-    console.print(f"(estimate, if all of it is cache): {', '.join(rates)} of tokens")
+    console.print(f"(estimate, if all of it is cache): {', '.join(rates)} %")
 
 
 def _facts(found: Curves, console: Console) -> None:
-    from pagedsim.present.numbers import per_cent, significant
-
     if (reuse := found.times.reuse_s) is not None:
         p50, p90, p99 = map(significant, (reuse.p50, reuse.p90, reuse.p99))
         console.print(f"Blocks come back after {p50} s (median of hits), p90 {p90} s, p99 {p99} s")
     popular = found.popularity
     if popular.top:
-        top = ", ".join(
-            f"top {part.blocks * 100:g} %: {per_cent(part.hits)} %" for part in popular.top
-        )
-        console.print(f"Used once: {per_cent(popular.once)} % of blocks. Hits of the {top}")
+        top = " / ".join(f"{part.blocks * 100:g}" for part in popular.top)
+        hits = " / ".join(per_cent(part.hits) for part in popular.top)
+        console.print(f"{per_cent(popular.once)} % of blocks are used once")
+        console.print(f"The most hit {top} % of blocks have {hits} % of the hits")
 
 
 def _size(capacity: Capacity) -> str:
-    from pagedsim.present.numbers import count, significant
-
     gib = "" if capacity.gib is None else f" = {significant(capacity.gib)} GiB"
     return f"{capacity.blocks:,} blocks = {count(capacity.tokens)} tokens{gib}"
 
@@ -299,10 +287,6 @@ def _sized(
         return float(shape.kv_bytes_per_token(kv_dtype)), None
     device = make_device(shape, gpu, tp=tp, kv_dtype=kv_dtype)
     return float(device.kv_bytes_per_token), device.capacity_tokens
-
-
-def _block(trace: Trace) -> int:
-    return int(trace.extra.get("block", 16))
 
 
 __all__ = ["curve", "show"]

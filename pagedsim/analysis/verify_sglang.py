@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from pagedsim.alloc.evict import make_evict
+from pagedsim.alloc.evict import POLICIES, make_evict
 from pagedsim.alloc.radix_held import Held, slots
 from pagedsim.alloc.radix_tree import RadixTree
 from pagedsim.analysis.recorded import Recorded, trace_of
@@ -159,14 +159,22 @@ def verify_sglang(path: str | Path, *, trace: str | Path | None = None) -> Outco
 
 
 def _replayable(path: Path, config: dict[str, Any]) -> None:
-    for key in ("capacity", "page_size", "concurrency"):
-        if not isinstance(config.get(key), int) or config[key] < 1:
-            raise InputError(f"{path}: {key} is {config.get(key)}, must be >= 1")
+    for key, least in (("page_size", 1), ("concurrency", 1), ("decode_chunk", 0)):
+        _at_least(path, config, key, least)
+    _at_least(path, config, "capacity", config["page_size"])
     for key in ("need_sort", "disable"):
         if config.get(key):
             raise InputError(f"{path}: {key} is true; such a run cannot be replayed")
-    config.setdefault("decode_chunk", 0)
-    config.setdefault("eviction_policy", "lru")
+    if (policy := config.get("eviction_policy")) not in POLICIES:
+        raise InputError(
+            f"{path}: eviction_policy is {policy!r}, must be one of {', '.join(POLICIES)}"
+        )
+
+
+def _at_least(path: Path, config: dict[str, Any], key: str, least: int) -> None:
+    value = config.get(key)
+    if not isinstance(value, int) or value < least:
+        raise InputError(f"{path}: {key} is {value}, must be >= {least}")
 
 
 def _compare(
@@ -181,12 +189,12 @@ def _compare(
         order = driver.slots(seq)
         ours = {
             "id": ids[row],
+            "oom": seq.oom,  # first, for what follows is then a consequence
             "prompt_len": seq.prompt,
             "output_len": seq.output,
             "hit": seq.hit,
             "evicted": seq.evicted,
             "evict_calls": seq.evict_calls,
-            "oom": seq.oom,
             "available": tree.available,
             "evictable": tree.evictable,
             "protected": tree.protected,

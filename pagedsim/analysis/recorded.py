@@ -30,7 +30,8 @@ def read_recording(path: str | Path) -> Recorded:
         if data[:2] == b"\x1f\x8b":
             data = gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be read: {reason}") from None
     kinds: dict[str, list[dict[str, Any]]] = {}
     for number, line in enumerate(data.splitlines(), 1):
         try:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from pagedsim.alloc.paged import Paged
 from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.analysis.recorded import Recorded, read_recording, trace_of
@@ -23,7 +25,7 @@ from pagedsim.engine.recording import Recording, Requests
 from pagedsim.engine.schedulers import Vllm
 from pagedsim.errors import InputError
 from pagedsim.protocols import Plan, View
-from pagedsim.trace import Trace, load
+from pagedsim.trace import load
 
 
 class Difference(NamedTuple):
@@ -62,29 +64,27 @@ def verify(path: str | Path, *, trace: str | Path | None = None, engine: str = "
         return verify_sglang(path, trace=trace)
 
     recorded = read_recording(path)
-    config = recorded.header.get("config", {})
-    _simulated(recorded, config)
+    config = _config(recorded)
     requests = load(trace if trace is not None else trace_of(recorded.path))
-    caching = config["enable_prefix_caching"]
-    pool = PrefixPaged if caching else Paged
-    allocator = pool(config["num_gpu_blocks"], block=config["block_size"])
+    pool = PrefixPaged if config.enable_prefix_caching else Paged
+    allocator = pool(config.num_gpu_blocks, block=config.block_size)
     scheduler = Vllm(
-        max_seqs=config["max_num_seqs"],
-        max_batched_tokens=config["max_num_batched_tokens"],
-        chunked=config["enable_chunked_prefill"],
-        long_prefill=config["long_prefill_token_threshold"],
-        watermark=config["watermark"],
-        full_input=config["scheduler_reserve_full_isl"],
-        policy=config["policy"],
+        max_seqs=config.max_num_seqs,
+        max_batched_tokens=config.max_num_batched_tokens,
+        chunked=config.enable_chunked_prefill,
+        long_prefill=config.long_prefill_token_threshold,
+        watermark=config.watermark,
+        full_input=config.scheduler_reserve_full_isl,
+        policy=config.policy,
     )
-    ids = _ids(requests)
-    referee = Referee(recorded, allocator, ids)
+    _whole(recorded, len(requests))
+    referee = Referee(recorded, allocator)
     run = make(
         requests,
         allocator,
         scheduler,
         Constant(ms=1e-6),
-        max_len=config["max_model_len"],
+        max_len=config.max_model_len,
         observers=[referee],
     )
     with contextlib.suppress(_Done):
@@ -92,28 +92,57 @@ def verify(path: str | Path, *, trace: str | Path | None = None, engine: str = "
     return referee.outcome()
 
 
-def _simulated(recorded: Recorded, config: dict[str, Any]) -> None:
+class Config(msgspec.Struct, kw_only=True):
+    """What a header must say of a vLLM run; all else in it plays no part."""
+
+    num_gpu_blocks: int
+    block_size: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    max_model_len: int
+    enable_prefix_caching: bool
+    enable_chunked_prefill: bool = True
+    long_prefill_token_threshold: int = 0
+    watermark: float = 0.0
+    scheduler_reserve_full_isl: bool = True
+    policy: str = "fcfs"
+    async_scheduling: bool = False
+    groups: tuple[dict[str, Any], ...] = ({"type": "full"},)
+
+
+def _config(recorded: Recorded) -> Config:
+    """The header's configuration. InputError where it is incomplete or cannot be replayed."""
     if recorded.header.get("engine") != "vllm":
         engine = recorded.header.get("engine")
         raise InputError(f"{recorded.path}: recordings of {engine!r} cannot be replayed yet")
-    groups = config.get("groups", [{"type": "full"}])
-    if [group.get("type") for group in groups] != ["full"]:
-        raise InputError(f"{recorded.path}: groups {groups} cannot be replayed yet, only one full")
-    if config.get("async_scheduling"):
+    try:
+        config = msgspec.convert(recorded.header.get("config", {}), Config)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{recorded.path}:1: config: {error}") from None
+    if [group.get("type") for group in config.groups] != ["full"]:
+        raise InputError(
+            f"{recorded.path}: groups {config.groups} cannot be replayed yet, only one full"
+        )
+    if config.async_scheduling:
         raise InputError(f"{recorded.path}: asynchronous scheduling cannot be replayed yet")
+    return config
 
 
-def _ids(trace: Trace) -> list[int]:
-    """The recorded id of each row."""
-    ids: list[int] = trace.extra.get("ids", list(range(len(trace))))
-    return ids
+def _whole(recorded: Recorded, requests: int) -> None:
+    """Each request of the trace has its line, or none has. InputError otherwise."""
+    ids = [line.get("id") for line in recorded.requests]
+    if ids and sorted(map(repr, ids)) != sorted(map(repr, range(requests))):
+        raise InputError(
+            f"{recorded.path}: its {len(ids)} request lines are not those of the trace's "
+            f"{requests} requests, one each"
+        )
 
 
 class Referee:
     """Compares as the replay goes: an `Observer` of one run."""
 
-    def __init__(self, recorded: Recorded, allocator: Paged | PrefixPaged, ids: list[int]) -> None:
-        self._recorded, self._allocator, self._ids = recorded, allocator, ids
+    def __init__(self, recorded: Recorded, allocator: Paged | PrefixPaged) -> None:
+        self._recorded, self._allocator = recorded, allocator
         self._cache = allocator if isinstance(allocator, PrefixPaged) else None
         self._queries = [0, 0, 0, 0]  # tokens asked for and hit, first and after preemption
         self._lines = iter(recorded.steps)
@@ -154,10 +183,10 @@ class Referee:
         self._peak = max(self._peak, usable - len(free))
         self._compare({
             "step": lambda: view.now_ns,
-            "preempted": lambda: [self._ids[seq.id] for seq in plan.preempted],
-            "admitted": lambda: {str(self._ids[seq.id]): seq.computed for seq in first},
-            "resumed": lambda: {str(self._ids[seq.id]): seq.computed for seq in resumed},
-            "sched": lambda: {str(self._ids[s.id]): n for s, n in plan.scheduled.items()},
+            "preempted": lambda: [seq.id for seq in plan.preempted],
+            "admitted": lambda: {str(seq.id): seq.computed for seq in first},
+            "resumed": lambda: {str(seq.id): seq.computed for seq in resumed},
+            "sched": lambda: {str(s.id): n for s, n in plan.scheduled.items()},
             "tokens": lambda: sum(plan.scheduled.values()),
             "running": lambda: len(view.running),
             "waiting": lambda: len(view.waiting),
@@ -168,7 +197,7 @@ class Referee:
             "h": lambda: queries[1],
             "pq": lambda: queries[2],
             "ph": lambda: queries[3],
-            "block_ids": lambda: {str(self._ids[row]): new for row, new in fresh.items() if new},
+            "block_ids": lambda: {str(row): new for row, new in fresh.items() if new},
             "free_head": lambda: list(free[: len(line.get("free_head", []))]),
             "free_crc": lambda: _crc(free),
             "cached_hashes": lambda: 0 if self._cache is None else self._cache.keys_cached(),
@@ -180,7 +209,7 @@ class Referee:
         for seq in done:
             self._held.pop(seq.id, None)
         self._compare({
-            "finished": lambda: [self._ids[seq.id] for seq in done],
+            "finished": lambda: [seq.id for seq in done],
             "free_after": lambda: len(free),
             "free_crc_after": lambda: _crc(free),
         })  # fmt: skip
@@ -191,10 +220,9 @@ class Referee:
         if (line := next(self._lines, None)) is not None:
             self._differ("step", "no further step", line["step"])
         requests = recording.requests
-        row_of = {identity: row for row, identity in enumerate(self._ids)}
         for line in self._recorded.requests:
             self._where, self._line = f"request {line['id']}", line
-            self._compare(self._request(requests, row_of[line["id"]]))
+            self._compare(self._request(requests, line["id"]))
         self._where, self._line = "summary", self._recorded.summary
         steps = recording.column("steps")  # in a window of many, each has as many tokens
         self._compare({

@@ -17,98 +17,9 @@ from bisect import bisect_left
 from heapq import heappop, heappush
 from operator import attrgetter
 
-from pagedsim.trace.content import Content
+from pagedsim.engine.request import NEVER, STOPPED, Clock, Request
 
-
-class Clock:
-    """How many decode steps were taken."""
-
-    __slots__ = ("tick",)
-
-    def __init__(self) -> None:
-        self.tick = 0
-
-
-_STOPPED = Clock()  # for those that do not decode; it never moves
-_NEVER = -1
 _RANK = attrgetter("rank")
-
-
-class Request:
-    """A request on the device, a `Foreseen` sequence to plug-ins; ordered by `rank` in a batch."""
-
-    __slots__ = (
-        "admitted_ns",
-        "arrival_ns",
-        "base",
-        "clock",
-        "content",
-        "due",
-        "end",
-        "final",
-        "finish_ns",
-        "first_token_ns",
-        "hit",
-        "id",
-        "known",
-        "last",
-        "output",
-        "peak",
-        "preemptions",
-        "priority",
-        "prompt",
-        "rank",
-        "recomputed",
-        "resumed_hit",
-        "room",
-        "salt",
-        "spill",
-    )
-
-    def __init__(
-        self,
-        row: int,
-        prompt: int,
-        output: int,
-        priority: int,
-        salt: int,
-        end: int,
-        arrival_ns: int,
-        content: Content,
-    ) -> None:
-        self.id = row
-        self.prompt = self.known = prompt
-        self.output = output
-        self.priority = priority
-        self.salt = salt
-        self.content = content
-        self.arrival_ns = arrival_ns
-        self.end = end  # tokens known when it finishes
-        self.final = end - 1  # tokens stored at its largest
-        self.clock = _STOPPED
-        self.base = self.peak = self.rank = self.room = self.spill = 0
-        self.due = self.last = _NEVER
-        self.admitted_ns = self.first_token_ns = self.finish_ns = -1
-        self.hit = self.resumed_hit = self.preemptions = self.recomputed = 0
-
-    def runs(self) -> list[tuple[int, int]]:
-        return self.content.runs(self.id)
-
-    def keys(self, block: int) -> list[int]:
-        return self.content.keys(self.id, block)
-
-    @property
-    def computed(self) -> int:
-        return self.base + self.clock.tick
-
-    @property
-    def tokens(self) -> int:
-        return self.known if self.clock is _STOPPED else self.base + self.clock.tick + 1
-
-    @property
-    def decoding(self) -> bool:
-        """Whether it wants exactly one token."""
-        return self.clock is not _STOPPED
 
 
 class Batch:
@@ -139,15 +50,15 @@ class Batch:
         at = bisect_left(self.running, seq.rank, key=_RANK)
         assert self.running[at] is seq
         del self.running[at]
-        if seq.clock is _STOPPED:
+        if seq.clock is STOPPED:
             self.prefilling.remove(seq)
             return
         self.decoding -= 1
         seq.base += self.clock.tick
         self.stored -= seq.base
         seq.known = seq.base + 1
-        seq.clock = _STOPPED
-        seq.last = _NEVER
+        seq.clock = STOPPED
+        seq.last = NEVER
         self._unask(seq)
 
     def decode(self, seq: Request) -> None:
@@ -215,7 +126,7 @@ class Batch:
         bucket = self.due.get(seq.due)
         if bucket is not None:
             bucket.pop(seq, None)
-        seq.due = _NEVER
+        seq.due = NEVER
 
     def extended(self, due: int, seqs: list[Request], block: int) -> int:
         """Each of `seqs`, due at that tick, has got a block more; what is spilt, in slots.
@@ -250,4 +161,4 @@ def _merged(one: dict[Request, None], other: dict[Request, None]) -> dict[Reques
     return one
 
 
-__all__ = ["Batch", "Clock", "Request"]
+__all__ = ["Batch"]

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import simpy
 
-from pagedsim.engine.batch import Request
 from pagedsim.engine.jump import Jump, Pricer, jump
-from pagedsim.engine.recording import BLOCKED, Recorder, Recording, Requests, Status
+from pagedsim.engine.recording import BLOCKED, Recorder, Recording
+from pagedsim.engine.request import Request, columns
 from pagedsim.engine.source import Source
 from pagedsim.engine.state import State
 from pagedsim.engine.watch import Watch
@@ -37,20 +37,11 @@ from pagedsim.protocols import (
     SupportsHold,
     SupportsSlots,
     SupportsSteady,
+    fruitless_steps,
 )
 from pagedsim.trace.content import Content
 from pagedsim.trace.trace import Trace
 
-_RESULTS = (
-    "arrival_ns",
-    "admitted_ns",
-    "first_token_ns",
-    "finish_ns",
-    "hit",
-    "resumed_hit",
-    "preemptions",
-    "recomputed",
-)
 _RANK = attrgetter("rank")
 _UNDISTURBED = Plan(decoding=True)
 
@@ -86,11 +77,13 @@ class FastEngine:
         scheduler.check(max_len)
         self.env = simpy.Environment() if env is None else env
         self.trace, self.allocator, self.scheduler = trace, allocator, scheduler
-        self.source = Source(trace, allocator.longest, max_len, concurrency)
+        start_ns = int(self.env.now)
+        self.source = Source(trace, allocator.longest, max_len, concurrency, start_ns)
         self.state = State(allocator, scheduler, max_len)
         self.pricer = Pricer(steptime)
         self.recorder = Recorder()
         self.steps = 0
+        self._fruitless = 0
         observers = tuple(observers)
         self._watch = Watch(observers, self.state, self._arrive) if observers else None
         self._progress = progress
@@ -133,6 +126,7 @@ class FastEngine:
     def _arrive(self) -> None:
         for row, arrival_ns in self.source.arrived(self.state.now_ns):
             self.state.enqueue(self._request(row, arrival_ns))
+            self._fruitless = 0
 
     # One window.
 
@@ -247,7 +241,9 @@ class FastEngine:
         state, batch = self.state, self.state.batch
         now = state.now_ns
         finished: list[Request] = []
+        self._fruitless += 1  # until a token is yielded
         if step.decoding:
+            self._fruitless = 0
             batch.advance(steps)
             for seq in step.behind:
                 batch.hold_back(seq)
@@ -257,6 +253,7 @@ class FastEngine:
             seq.base += count
             if seq.base < seq.known:
                 continue
+            self._fruitless = 0
             if seq.first_token_ns < 0:
                 seq.first_token_ns = now
             if seq.base < seq.final:
@@ -280,6 +277,11 @@ class FastEngine:
             self.source.done(len(finished), now)
         if self._watch is not None:
             self._watch.end(finished)
+        if self._fruitless > fruitless_steps(state.max_len):
+            raise ContractError(
+                f"step {self.steps}: no token in {self._fruitless} steps; {len(state.running)} "
+                f"requests run, {len(state.waiting)} wait and preempt each other without end"
+            )
         self.steps += steps
         if self._progress is not None:
             self._progress(len(finished))
@@ -293,26 +295,17 @@ class FastEngine:
         return request
 
     def _recording(self) -> Recording:
-        refused, max_len = self.source.refused, self.state.max_len
-        for row in (refusal.row for refusal in refused):
+        for row, *_ in self.source.refused:
             self._request(row, int(self.trace.arrival_ns[row]))
         rows = [self._requests[row] for row in range(len(self.trace))]
-        status = np.where(
-            self.trace.prompt + self.trace.output > max_len, Status.TRUNCATED, Status.FINISHED
-        ).astype(np.int64)
-        status[[refusal.row for refusal in refused]] = Status.REFUSED
-        columns = {
-            name: np.array([getattr(seq, name) for seq in rows], np.int64) for name in _RESULTS
-        }
-        generated = np.array([seq.tokens - seq.prompt for seq in rows], np.int64)
         blocks = self.allocator if isinstance(self.allocator, SupportsBlocks) else None
         return Recording(
             capacity=self.allocator.capacity,
-            max_len=max_len,
+            max_len=self.state.max_len,
             windows=self.recorder.windows(),
             starts=self.recorder.starts(),
-            requests=Requests(generated=generated, status=status, **columns),
-            refused=tuple(refused),
+            requests=columns(rows, self.trace, self.source.refused, self.state.max_len),
+            refused=tuple(self.source.refused),
             free=() if blocks is None else tuple(blocks.free_blocks()),
         )
 

@@ -44,6 +44,17 @@ class Pricer:
             raise ContractError(f"step time: {load} takes {duration} ns, must be >= 1")
         return duration
 
+    def many(self, load: Load, steps: int) -> list[int]:
+        """ns of each of `steps` decode steps of the same sequences."""
+        assert self.ramp is not None
+        durations: list[int] = self.ramp(load, steps).tolist()
+        if len(durations) != steps or min(durations) < 1:
+            raise ContractError(
+                f"step time: the ramp of {steps} steps from {load} has {len(durations)}, the "
+                f"shortest of {min(durations, default=0)} ns; must be {steps} of >= 1"
+            )
+        return durations
+
 
 def jump(
     state: State,
@@ -59,7 +70,7 @@ def jump(
     the way are recorded as starts of the window to be added next.
     What was taken before a refusal stays: planning that step takes the same, in the same order.
     """
-    batch, price, ramp = state.batch, pricer.one, pricer.ramp
+    batch, price = state.batch, pricer.one
     left, tick, due = batch.steps_left(), batch.clock.tick, batch.due
     window, starts, fills = len(recorder), list[int](), state.fills
     sequences, prefills, tokens, pairs, context = load
@@ -78,7 +89,7 @@ def jump(
             held, cached = grown
             if held or cached or state.spill != spill:
                 starts += (window, steps, elapsed, held, state.spill - spill, cached)
-        if ramp is None or steps < _FEW:
+        if pricer.ramp is None or steps < _FEW:
             more = steps * sequences
             duration = price(Load(sequences, prefills, tokens, pairs + more, context + more))
         else:
@@ -86,7 +97,7 @@ def jump(
                 portion = min(4 * portion, left - steps, _MANY)
                 more = steps * sequences
                 ahead = Load(sequences, prefills, tokens, pairs + more, context + more)
-                prices = ramp(ahead, portion).tolist()[::-1]
+                prices = pricer.many(ahead, portion)[::-1]
             duration = prices.pop()
         if watch is not None:
             watch.next_begins()

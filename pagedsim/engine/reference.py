@@ -13,17 +13,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
-
 from pagedsim.engine.recording import (
     BLOCKED,
     Recorder,
     Recording,
     Refusal,
-    Requests,
-    Status,
     Window,
 )
+from pagedsim.engine.reference_request import Request, results
 from pagedsim.errors import ContractError
 from pagedsim.protocols import (
     Allocator,
@@ -36,40 +33,11 @@ from pagedsim.protocols import (
     SupportsHold,
     SupportsRank,
     SupportsSlots,
+    fruitless_steps,
     headroom,
 )
 from pagedsim.trace.content import Content
 from pagedsim.trace.trace import Trace
-
-
-class Request:
-    """A request and how far it has come; a `Foreseen` sequence to plug-ins."""
-
-    def __init__(self, trace: Trace, content: Content, row: int, max_len: int) -> None:
-        self.id = row
-        self.prompt = int(trace.prompt[row])
-        self.output = int(trace.output[row])
-        self.priority = int(trace.priority[row])
-        self.salt = int(trace.salt[row])
-        self.arrival_ns = int(trace.arrival_ns[row])
-        self._content = content
-        self.end = min(self.prompt + self.output, max_len)  # tokens known when it finishes
-        self.tokens = self.prompt
-        self.computed = 0
-        self.peak = 0  # most that was ever computed
-        self.admitted_ns = self.first_token_ns = self.finish_ns = -1
-        self.hit = self.resumed_hit = self.preemptions = self.recomputed = 0
-
-    def runs(self) -> list[tuple[int, int]]:
-        return self._content.runs(self.id)
-
-    def keys(self, block: int) -> list[int]:
-        return self._content.keys(self.id, block)
-
-    @property
-    def final(self) -> int:
-        """Tokens stored at its largest: the last one's KV never is."""
-        return self.end - 1
 
 
 class ReferenceEngine:
@@ -101,6 +69,7 @@ class ReferenceEngine:
         self._unsent: deque[Request] = deque()  # under a fixed concurrency: not sent yet
         self.recorder = Recorder()
         self.steps = 0
+        self._fruitless = 0
         self._rank = scheduler.rank if isinstance(scheduler, SupportsRank) else None
         self._hold = isinstance(scheduler, SupportsHold) and scheduler.hold
 
@@ -143,6 +112,7 @@ class ReferenceEngine:
         while True:
             while arrivals and arrivals[0].arrival_ns <= self.now_ns:
                 self._enqueue(arrivals.popleft(), front=False)
+                self._fruitless = 0
             if not self.running and not self.waiting:
                 if not arrivals:
                     return self._recording()
@@ -194,6 +164,7 @@ class ReferenceEngine:
             raise ContractError(f"step {self.steps}: {load} takes {duration} ns, must be >= 1")
         self._record(plan, load, duration)
         self.now_ns += duration
+        self._fruitless += 1  # until a token is yielded
         finished = [seq for seq, tokens in plan.scheduled.items() if self._advance(seq, tokens)]
         self.done += finished
         released: list[Request] = []
@@ -201,6 +172,11 @@ class ReferenceEngine:
             released = self._release(self.done)
         for observer in self.observers:
             observer.finished(self.steps, released)
+        if self._fruitless > fruitless_steps(self.max_len):
+            raise ContractError(
+                f"step {self.steps}: no token in {self._fruitless} steps; {len(self.running)} "
+                f"requests run, {len(self.waiting)} wait and preempt each other without end"
+            )
         self.steps += 1
         if self.progress is not None:
             self.progress(len(released))
@@ -277,6 +253,7 @@ class ReferenceEngine:
         if seq.computed < seq.tokens:
             return False
         seq.tokens += 1
+        self._fruitless = 0
         if seq.first_token_ns < 0:
             seq.first_token_ns = self.now_ns
         if seq.tokens < seq.end:
@@ -302,36 +279,12 @@ class ReferenceEngine:
 
     def _recording(self) -> Recording:
         rows = [self.results[row] for row in range(len(self.trace))]
-        refused = {refusal.row for refusal in self.refused}
-
-        def column(value: Callable[[Request], int]) -> Any:
-            return np.array([value(request) for request in rows], np.int64)
-
-        def status(request: Request) -> int:
-            if request.id in refused:
-                return Status.REFUSED
-            if request.prompt + request.output > self.max_len:
-                return Status.TRUNCATED
-            return Status.FINISHED
-
-        requests = Requests(
-            arrival_ns=column(lambda r: r.arrival_ns),
-            admitted_ns=column(lambda r: r.admitted_ns),
-            first_token_ns=column(lambda r: r.first_token_ns),
-            finish_ns=column(lambda r: r.finish_ns),
-            generated=column(lambda r: r.tokens - r.prompt),
-            hit=column(lambda r: r.hit),
-            resumed_hit=column(lambda r: r.resumed_hit),
-            preemptions=column(lambda r: r.preemptions),
-            recomputed=column(lambda r: r.recomputed),
-            status=column(status),
-        )
         free = self.allocator.free_blocks() if isinstance(self.allocator, SupportsBlocks) else ()
         return Recording(
             capacity=self.allocator.capacity,
             max_len=self.max_len,
             windows=self.recorder.windows(),
-            requests=requests,
+            requests=results(rows, {refusal.row for refusal in self.refused}, self.max_len),
             refused=tuple(self.refused),
             free=tuple(free),
         )

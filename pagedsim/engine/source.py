@@ -13,10 +13,13 @@ class Source:
     """Rows of a trace in order of arrival. All operations are O(1) a row.
 
     `end` is int64[rows], the tokens known when a request finishes; `final` (``end - 1``) are
-    stored at its largest. With `concurrency` N, N are sent at time 0 and one more as one is done.
+    stored at its largest. With `concurrency` N, N are sent at `start_ns` and one more as one is
+    done.
     """
 
-    def __init__(self, trace: Trace, longest: int, max_len: int, concurrency: int) -> None:
+    def __init__(
+        self, trace: Trace, longest: int, max_len: int, concurrency: int, start_ns: int = 0
+    ) -> None:
         self.end: Int64 = np.minimum(trace.prompt + trace.output, max_len)
         long_prompt = trace.prompt >= max_len
         too_large = ~long_prompt & (self.end - 1 > longest)
@@ -31,7 +34,7 @@ class Source:
         self._next = 0  # index of the first row that has not arrived
         self._sent = len(self._rows)  # with a concurrency: rows up to here may arrive
         if concurrency:
-            self._times = [0] * len(self._rows)
+            self._times = [start_ns] * len(self._rows)
             self._sent = min(concurrency, self._sent)
 
     def next_ns(self) -> int | None:

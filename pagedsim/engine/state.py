@@ -11,7 +11,8 @@ from collections import deque
 from operator import attrgetter
 from typing import Any
 
-from pagedsim.engine.batch import Batch, Request
+from pagedsim.engine.batch import Batch
+from pagedsim.engine.request import Request
 from pagedsim.protocols import (
     Allocator,
     Scheduler,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pagedsim.engine.batch import Request
+from pagedsim.engine.request import Request
 from pagedsim.engine.state import State
 from pagedsim.protocols import Observer, Plan
 

@@ -21,6 +21,7 @@ from pagedsim.analysis.verify import verify
 from pagedsim.engine.fast import FastEngine
 from pagedsim.engine.reference import ReferenceEngine
 from pagedsim.engine.schedulers import Vllm
+from pagedsim.errors import InputError
 from pagedsim.trace import load
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden"
@@ -231,3 +232,26 @@ def test_two_swapped_steps_are_found(tamper: Tamper) -> None:
 
 def test_an_untouched_copy_agrees(tamper: Tamper) -> None:
     assert tamper.difference("fast", lambda rows: None) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda rows: rows[0]["config"].pop("num_gpu_blocks"), ":1: config: .*num_gpu_blocks"),
+        (lambda rows: rows[0]["config"].update(block_size="x"), ":1: config: .*block_size"),
+        (lambda rows: rows[-2].pop("id"), "its 200 request lines are not those of the trace's 200"),
+        (lambda rows: rows[-2].update(id=999), "its 200 request lines are not those"),
+        (lambda rows: rows.pop(-2), "its 199 request lines are not those of the trace's 200"),
+        (lambda rows: rows[0].update(engine="other"), "'other' cannot be replayed"),
+        (lambda rows: rows[0]["config"].update(async_scheduling=True), "asynchronous"),
+    ],
+)
+def test_a_damaged_recording_is_refused(
+    tamper: Tamper, change: Callable[[list[dict[str, Any]]], object], said: str
+) -> None:
+    def copied(rows: list[dict[str, Any]]) -> None:
+        rows[0]["config"] = dict(rows[0]["config"])
+        change(rows)
+
+    with pytest.raises(InputError, match=said):
+        tamper.difference("fast", copied)

@@ -10,12 +10,14 @@ from functools import partial
 from typing import Any
 
 import pytest
+from agreement import Fixed
 from play import ENGINES, play
 
 from pagedsim.alloc.paged import Paged
 from pagedsim.engine.recording import Refusal, Status
 from pagedsim.engine.schedulers import Vllm
-from pagedsim.errors import SpecError
+from pagedsim.errors import ContractError, SpecError
+from pagedsim.trace.trace import Trace
 
 pytestmark = pytest.mark.parametrize("engine", ENGINES)
 
@@ -508,3 +510,12 @@ def test_a_concurrency_counts_no_refused_request(engine: Any) -> None:
     played = play(engine, rows, room(50), Vllm(), concurrency=1)
     assert played.scheduled == [{1: 2}, {2: 2}]
     assert [refusal.row for refusal in played.recording.refused] == [0]
+
+
+def test_requests_that_preempt_each_other_for_ever_are_an_error(engine: Any) -> None:
+    """§4: nothing ever waits for ever. Of equals the first of the batch is the victim, so two that
+    arrive together under the priority policy can take each other's blocks without end."""
+    trace = Trace.build("t", [0, 0], [5, 5], [1, 1])
+    scheduler = Vllm(policy="priority", long_prefill=1, full_input=False, max_batched_tokens=20)
+    with pytest.raises(ContractError, match="preempt each other without end"):
+        engine(trace, Paged(6, block=1), scheduler, Fixed(1), max_len=20).run()

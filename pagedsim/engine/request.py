@@ -1,0 +1,127 @@
+"""A request on the device, with counters that no step touches (see `engine.batch`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from pagedsim.engine.recording import Refusal, Requests, Status
+from pagedsim.trace.content import Content
+from pagedsim.trace.trace import Trace
+
+_RESULTS = (
+    "arrival_ns",
+    "admitted_ns",
+    "first_token_ns",
+    "finish_ns",
+    "hit",
+    "resumed_hit",
+    "preemptions",
+    "recomputed",
+)
+
+
+class Clock:
+    """How many decode steps were taken."""
+
+    __slots__ = ("tick",)
+
+    def __init__(self) -> None:
+        self.tick = 0
+
+
+STOPPED = Clock()  # for those that do not decode; it never moves
+NEVER = -1  # a tick that does not come
+
+
+class Request:
+    """A request on the device, a `Foreseen` sequence to plug-ins; ordered by `rank` in a batch."""
+
+    __slots__ = (
+        "admitted_ns",
+        "arrival_ns",
+        "base",
+        "clock",
+        "content",
+        "due",
+        "end",
+        "final",
+        "finish_ns",
+        "first_token_ns",
+        "hit",
+        "id",
+        "known",
+        "last",
+        "output",
+        "peak",
+        "preemptions",
+        "priority",
+        "prompt",
+        "rank",
+        "recomputed",
+        "resumed_hit",
+        "room",
+        "salt",
+        "spill",
+    )
+
+    def __init__(
+        self,
+        row: int,
+        prompt: int,
+        output: int,
+        priority: int,
+        salt: int,
+        end: int,
+        arrival_ns: int,
+        content: Content,
+    ) -> None:
+        self.id = row
+        self.prompt = self.known = prompt
+        self.output = output
+        self.priority = priority
+        self.salt = salt
+        self.content = content
+        self.arrival_ns = arrival_ns
+        self.end = end  # tokens known when it finishes
+        self.final = end - 1  # tokens stored at its largest
+        self.clock = STOPPED
+        self.base = self.peak = self.rank = self.room = self.spill = 0
+        self.due = self.last = NEVER
+        self.admitted_ns = self.first_token_ns = self.finish_ns = -1
+        self.hit = self.resumed_hit = self.preemptions = self.recomputed = 0
+
+    def runs(self) -> list[tuple[int, int]]:
+        return self.content.runs(self.id)
+
+    def keys(self, block: int) -> list[int]:
+        return self.content.keys(self.id, block)
+
+    @property
+    def computed(self) -> int:
+        return self.base + self.clock.tick
+
+    @property
+    def tokens(self) -> int:
+        return self.known if self.clock is STOPPED else self.base + self.clock.tick + 1
+
+    @property
+    def decoding(self) -> bool:
+        """Whether it wants exactly one token."""
+        return self.clock is not STOPPED
+
+
+def columns(
+    rows: Sequence[Request], trace: Trace, refused: Iterable[Refusal], max_len: int
+) -> Requests:
+    """What all rows of `trace` leave, as columns."""
+    status = np.where(trace.prompt + trace.output > max_len, Status.TRUNCATED, Status.FINISHED)
+    status = status.astype(np.int64)
+    status[[refusal.row for refusal in refused]] = Status.REFUSED
+    found = {name: np.array([getattr(seq, name) for seq in rows], np.int64) for name in _RESULTS}
+    generated = np.array([seq.tokens - seq.prompt for seq in rows], np.int64)
+    return Requests(generated=generated, status=status, **found)
+
+
+__all__ = ["NEVER", "STOPPED", "Clock", "Request", "columns"]

@@ -78,10 +78,11 @@ class RadixMachine(RuleBasedStateMachine):
     make: Make
 
     @initialize(
-        slots=st.integers(3, 40), page=st.integers(1, 4), evict=st.sampled_from(sorted(RANKS))
+        slots=st.integers(6, 36),
+        page=st.sampled_from([1, 1, 2, 3, 4]),
+        evict=st.sampled_from(sorted(RANKS)),
     )
     def build(self, slots: int, page: int, evict: str) -> None:
-        slots = max(slots, page)
         self.subject = type(self).make(slots, page, evict)
         self.model = Model(slots, page, evict)
         self.page, self.slots = page, slots // page * page
@@ -92,17 +93,23 @@ class RadixMachine(RuleBasedStateMachine):
         self.count = 0
 
     def draw(self, data: st.DataObject) -> Seq:
-        """Often what an earlier one began with, sometimes all of it, or a variation of its end."""
-        base = data.draw(st.sampled_from(self.known[-6:]), label="base")
-        kept = base[: data.draw(st.integers(0, len(base)), label="kept")]
-        fresh = data.draw(st.lists(st.integers(0, 4), max_size=5), label="fresh")
-        content = (*kept, *fresh)[: self.slots + 1]
-        content += (7,) * (2 - len(content))
-        prompt = data.draw(st.integers(1, len(content) - 1), label="prompt")
-        self.known.append(content)
+        """Often one that runs, once more, or how an earlier one began and an end of its own."""
         self.count += 1
+        twin = data.draw(st.sampled_from([None, None, *self.running[-2:]]), label="twin")
+        if twin is not None:
+            return Seq(self.count, twin.prompt, twin.content, twin.salt)
+        base = data.draw(st.sampled_from(self.known[-5:]), label="base")
+        kept = base[: len(base) - data.draw(st.sampled_from([0, 1, 2, 3, 5, 99]), label="less")]
+        runs = data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=2))
+        fresh = [first + at for first, length in runs for at in range(length)]
+        prompt = ((*kept, *fresh) or (7,))[: data.draw(st.sampled_from([4, 8, self.slots]))]
+        prompt = prompt[: self.slots]
+        most = self.slots + 1 - len(prompt)
+        output = min(data.draw(st.sampled_from([1, 3, 6, 12, 20]), label="output"), most)
+        content = (*prompt, *range(20, 20 + output))
+        self.known += prompt, content
         salt = data.draw(st.sampled_from([0, 0, 0, 1]), label="salt")
-        return Seq(self.count, prompt, content, salt, data.draw(st.sampled_from([1, 2, 99])))
+        return Seq(self.count, len(prompt), content, salt, data.draw(st.sampled_from([1, 2, 99])))
 
     @rule(data=st.data())
     def admit(self, data: st.DataObject) -> None:
@@ -129,12 +136,23 @@ class RadixMachine(RuleBasedStateMachine):
         seq.computed = hit
         self.compute(seq, tokens, data)
 
+    @rule(data=st.data(), rounds=st.integers(1, 3))
+    def steps(self, data: st.DataObject, rounds: int) -> None:
+        """All that run, in order, as an engine does: the rest of the prompt, then a token each."""
+        for _ in range(rounds):
+            for seq in list(self.running):
+                if seq in self.running:
+                    self.step(seq, seq.tokens, data)
+                    self.holds()
+
     @precondition(lambda self: self.running)
     @rule(data=st.data())
-    def step(self, data: st.DataObject) -> None:
-        """A chunk of what is known and not computed; in decode that is one token."""
+    def chunk(self, data: st.DataObject) -> None:
         seq = data.draw(st.sampled_from(self.running), label="seq")
-        tokens = data.draw(st.integers(seq.computed + 1, seq.tokens), label="tokens")
+        self.step(seq, data.draw(st.integers(seq.computed + 1, seq.tokens)), data)
+
+    def step(self, seq: Seq, tokens: int, data: st.DataObject) -> None:
+        """Compute up to `tokens` of what is known; preempted where there is no room."""
         room, before = self.subject.room(seq), self.seen()
         granted = self.subject.grow(seq, tokens)
         assert granted == self.model.grow(seq, tokens)
@@ -180,7 +198,7 @@ class RadixMachine(RuleBasedStateMachine):
         }
         for at in range(seq.computed, tokens):
             assert slots[at] not in others, "writes into a slot that another holds"
-        if data.draw(st.integers(0, 9), label="victim") == 9:
+        if data.draw(st.integers(0, 15), label="victim") == 15:
             self.release(seq)
             self.waiting.append(seq)
             return
@@ -213,6 +231,12 @@ class RadixMachine(RuleBasedStateMachine):
         }
 
     @invariant()
+    def holds(self) -> None:
+        """Everything that must be so between any two calls."""
+        self.equals_the_model()
+        self.every_slot_holds_its_token()
+        self.counts_add_up()
+
     def equals_the_model(self) -> None:
         subject, model = self.subject, self.model
         assert list(subject.free_blocks()) == model.free
@@ -227,7 +251,6 @@ class RadixMachine(RuleBasedStateMachine):
             for node in model.nodes
         }
 
-    @invariant()
     def every_slot_holds_its_token(self) -> None:
         for seq in self.running:
             slots = self.subject.slots(seq)
@@ -235,7 +258,6 @@ class RadixMachine(RuleBasedStateMachine):
             for at, slot in enumerate(slots[: seq.computed].tolist()):
                 assert self.memory[slot] == (seq.salt, seq.content[: at + 1])
 
-    @invariant()
     def counts_add_up(self) -> None:
         subject, usage = self.subject, self.subject.usage()
         check(
@@ -272,7 +294,7 @@ def machine(make: Make) -> type[RadixMachine]:
     return type("Machine", (RadixMachine,), {"make": staticmethod(make)})
 
 
-SETTINGS = settings(deadline=None, database=None, derandomize=True, stateful_step_count=40)
+SETTINGS = settings(deadline=None, database=None, derandomize=True, stateful_step_count=25)
 
 
 def run(make: Make, *, examples: int) -> None:

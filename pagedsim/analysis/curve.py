@@ -217,6 +217,8 @@ def curves(
     for policy in policies:
         _among("policy", policy, POLICIES)
     at = usual(lookups.needed) if capacities is None else sorted(set(capacities))
+    if not at or not policies:
+        raise SpecError(f"{'policies' if at else 'capacities'} must not be empty")
     trace, parts, found = lookups.trace, lookups.runs, lookups.spans
     blocks = np.zeros(len(trace), np.int64)
     np.maximum.at(blocks, found.request, found.start + found.length)
@@ -224,6 +226,7 @@ def curves(
     return Curves(
         trace=trace.name,
         sha256=trace.sha256,
+        notes=trace.notes,
         requests=len(trace),
         counted=len(lookups.counted),
         block=lookups.block,

@@ -66,13 +66,15 @@ class Curve(msgspec.Struct, frozen=True):
 class Curves(msgspec.Struct, frozen=True, kw_only=True):
     """The curves of one trace, and its reuse apart from any capacity.
 
-    `blocks` and `prompt_tokens` are the counted requests', `distinct` the different blocks that
-    all requests touch. `pool` is what a model's GPU has room for, if that was asked.
+    `notes` are what the reader of the trace had to say. `blocks` and `prompt_tokens` are the
+    counted requests', `distinct` the different blocks that all requests touch. `pool` is what a
+    model's GPU has room for, if that was asked.
     """
 
     schema: str = SCHEMA
     trace: str
     sha256: str
+    notes: tuple[str, ...]
     requests: int
     counted: int
     block: int

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pagedsim.cli.options import number, whole
+from pagedsim.cli.options import whole
 from pagedsim.errors import SpecError
 from pagedsim.present.numbers import count, per_cent, plain, requests, significant
 
@@ -21,30 +21,27 @@ if TYPE_CHECKING:
 _MARKS = {"lru": "●*", "fifo": "○o", "lfu": "◇+", "optimal": "▲^"}  # Unicode, and else
 
 
-def _counted(name: str) -> Callable[[Any], int]:
-    return lambda text: whole(name, text)
+def _number(*names: str, help: str) -> Any:
+    return typer.Option(*names, parser=lambda t: whole(names[0], t), metavar="N", help=help)
 
 
 def _word(name: str, *words: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in words:
-            raise SpecError(f"{name} is {text}, must be {' or '.join(words)}")
+            known = f"{', '.join(words[:-1])} or {words[-1]}"
+            raise SpecError(f"{name} is {text}, must be {known}")
         return text
 
     return read
 
 
 def curve(
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="a trace file, - for stdin, or a name")],
+    trace: Annotated[
+        str, typer.Argument(metavar="TRACE", help="a trace file, - for stdin, or a name")
+    ],
     block: Annotated[
         int | None,
-        typer.Option(
-            "--block",
-            "--block-size",
-            parser=_counted("--block"),
-            metavar="N",
-            help="tokens a block  [the trace's own, else 16]",
-        ),
+        _number("--block", "--block-size", help="tokens a block  [the trace's own, else 16]"),
     ] = None,
     policy: Annotated[
         str, typer.Option(metavar="NAME,…", help="of lru, fifo, lfu and optimal, or all")
@@ -79,25 +76,14 @@ def curve(
         str | None, typer.Option(metavar="NAME", help="add the capacity that this GPU has")
     ] = None,
     tp: Annotated[
-        int,
-        typer.Option(
-            "--tp",
-            "-tp",
-            "--tensor-parallel-size",
-            parser=_counted("--tp"),
-            metavar="N",
-            help="how many of this GPU",
-        ),
+        int, _number("--tp", "-tp", "--tensor-parallel-size", help="how many of this GPU")
     ] = 1,
     kv_dtype: Annotated[
         str,
         typer.Option("--kv-dtype", "--kv-cache-dtype", metavar="TYPE", help="fp16, fp8, int4, …"),
     ] = "auto",
     limit: Annotated[
-        int | None,
-        typer.Option(
-            parser=_counted("--limit"), metavar="N", help="only the first N requests by arrival"
-        ),
+        int | None, _number("--limit", help="only the first N requests by arrival")
     ] = None,
     json: Annotated[
         str | None, typer.Option(metavar="FILE", help="write JSON to FILE, - for standard output")
@@ -114,9 +100,7 @@ def curve(
 
     policies = _policies(policy)
     at = None if capacities is None else [whole("--capacities", c) for c in capacities.split(",")]
-    share = number("--warmup", warmup) if warmup != "0" else 0.0
-    if share >= 1:
-        raise SpecError(f"--warmup is {warmup}, must be >= 0 and < 1")
+    share = _share("--warmup", warmup)
     if partial == "on" and outputs:
         raise SpecError("--partial on cannot go with --outputs: an answer fills that block")
     if "lfu" in policies and touch == "root":
@@ -156,7 +140,7 @@ def show(found: Curves, lookups: Lookups, console: Console) -> None:
     ideal = found.ideal
     console.print(
         f"Unlimited: {per_cent(ideal.blocks)} % of blocks, {per_cent(ideal.tokens)} % of tokens "
-        f"hit. Prompts touched from the {end}\n"
+        f"hit; touched from the {end}\n"
     )
     console.print(_table(found))
     for line in _plot(found, lookups, console.options.ascii_only):
@@ -167,6 +151,8 @@ def show(found: Curves, lookups: Lookups, console: Console) -> None:
     if found.pool is not None:
         _pool(found, console)
     _facts(found, console)
+    for note in found.notes:
+        console.print(f"Note: {plain(note, 400)}", style="yellow")
 
 
 def _table(found: Curves) -> Table:
@@ -248,7 +234,9 @@ def _facts(found: Curves, console: Console) -> None:
         p50, p90, p99 = map(significant, (reuse.p50, reuse.p90, reuse.p99))
         console.print(f"Blocks come back after {p50} s (median of hits), p90 {p90} s, p99 {p99} s")
     popular = found.popularity
-    if popular.top:
+    if not popular.top:
+        console.print("No block is looked up again: nothing to hit, whatever the capacity")
+    else:
         top = " / ".join(f"{part.blocks * 100:g}" for part in popular.top)
         hits = " / ".join(per_cent(part.hits) for part in popular.top)
         console.print(f"{per_cent(popular.once)} % of blocks are used once")
@@ -258,6 +246,16 @@ def _facts(found: Curves, console: Console) -> None:
 def _size(capacity: Capacity) -> str:
     gib = "" if capacity.gib is None else f" = {significant(capacity.gib)} GiB"
     return f"{capacity.blocks:,} blocks = {count(capacity.tokens)} tokens{gib}"
+
+
+def _share(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise SpecError(f"{name} is {text}, must be a number >= 0 and < 1")
+    return value
 
 
 def _policies(text: str) -> Sequence[str]:
@@ -277,13 +275,14 @@ def _sized(
     from pagedsim.device.tables import find_model
 
     if model is None:
-        given = (("--gpu", gpu), ("--tp", tp > 1), ("--kv-dtype", kv_dtype != "auto"))
-        for name, value in given:
-            if value:
+        for name, said in (("--gpu", gpu), ("--tp", tp > 1), ("--kv-dtype", kv_dtype != "auto")):
+            if said:
                 raise SpecError(f"{name} needs --model")
         return None, None
     shape = find_model(model)
     if gpu is None:
+        if tp > 1:
+            raise SpecError("--tp needs --gpu")
         return float(shape.kv_bytes_per_token(kv_dtype)), None
     device = make_device(shape, gpu, tp=tp, kv_dtype=kv_dtype)
     return float(device.kv_bytes_per_token), device.capacity_tokens

@@ -43,9 +43,7 @@ class Case(NamedTuple):
             touched = looked
             if count == "outputs":
                 stored = (prompt + output)[:-1]
-                touched = [
-                    (salt, *stored[:end]) for end in range(block, len(stored) + 1, block)
-                ]
+                touched = [(salt, *stored[:end]) for end in range(block, len(stored) + 1, block)]
             found.append(Request(looked, touched, tokens, len(prompt)))
         return found
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pagedsim.analysis.curve import Lookups
 from pagedsim.analysis.curve_replay import fifo, lfu, optimal
 from pagedsim.analysis.curve_runs import paths
+from pagedsim.trace import Trace
 
 SIZES = st.integers(1, 4)
 COUNTS = st.sampled_from(["all", "full", "outputs"])
@@ -51,16 +52,13 @@ def test_lru_is_right_at_every_capacity(
 
 
 @given(cases(), SIZES, COUNTS, st.booleans())
-def test_larger_caches_contain_smaller_ones(
-    case: Case, block: int, count: str, leaf: bool
-) -> None:
+def test_larger_caches_contain_smaller_ones(case: Case, block: int, count: str, leaf: bool) -> None:
     """What the one pass rests on, of the plain cache: inclusion; and, last block touched first,
     no block without the one before it, so that every cached block of a prompt is hit.
     """
     requests = case.requests(block, count)
     every = [
-        plain.lru(requests, capacity, leaf=leaf)[1]
-        for capacity in range(1, distinct(requests) + 2)
+        plain.lru(requests, capacity, leaf=leaf)[1] for capacity in range(1, distinct(requests) + 2)
     ]
     for smaller, larger in pairwise(every):
         assert all(a <= b for a, b in zip(smaller, larger, strict=True))
@@ -134,3 +132,17 @@ def test_runs_are_the_trace(case: Case, block: int, count: str) -> None:
         for key, name in zip(request.touched, laid, strict=True):
             assert names.setdefault(key, name) == name
     assert len(set(names.values())) == len(names) == runs.distinct
+
+
+def test_the_optimum_keeps_nothing_for_a_touch_without_a_look_up() -> None:
+    """Two equal answers: the second would be put in anyway, so its first is worth no room."""
+    trace = Trace.build(
+        "answers",
+        [0, 1, 2, 3],
+        [1, 1, 1, 1],
+        [1, 2, 2, 1],
+        runs=([0, 1, 2, 3, 4], [7, 0, 0, 7], [1, 1, 1, 1]),
+        output_token=[100, 5, 5, 101],
+    )
+    lists = paths(Lookups(trace, block=1, count="outputs").runs)
+    assert optimal(lists, 2) == [0, 0, 1, 1]

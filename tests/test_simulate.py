@@ -123,10 +123,12 @@ def test_nothing_to_run_is_no_error() -> None:
     ("setup", "message"),
     [
         ({"max_len": 1}, "max_len is 1, must be >= 2"),
-        ({"max_len": True}, "max_len is True, must be >= 2"),
+        ({"max_len": True}, "max_len is True, must be a whole number"),
+        ({"max_len": 1e4}, "max_len is 10000.0, must be a whole number"),
+        ({"max_len": 1 << 41}, f"max_len is {1 << 41}, must be <= {1 << 40}"),
         ({"concurrency": -1}, "concurrency is -1, must be >= 0"),
         ({"engine": "slow"}, "engine is 'slow', must be fast or reference"),
-        ({"window": "5:1"}, "window 5:1: ends at 1.0 s, must be after 5.0 s"),
+        ({"window": "5:1"}, "window '5:1': ends at 1 s, must be after 5 s"),
         ({"window": "steady"}, "window steady: no step was blocked"),
         ({"scheduler": "vlm"}, "vlm: there is no scheduler 'vlm'"),
         ({"steptime": "fast"}, "fast: there is no step time 'fast'"),
@@ -158,3 +160,34 @@ def test_a_part_that_breaks_its_contract_is_named() -> None:
 
     with pytest.raises(ContractError):
         pagedsim.simulate(_trace(), steptime=Zero(), device=_DEVICE)
+
+
+def test_a_window_is_refused_before_anything_runs() -> None:
+    def never(_: int) -> None:
+        raise AssertionError("a run began")
+
+    with pytest.raises(SpecError, match=r"window '5:1': ends at 1 s, must be after 5 s"):
+        pagedsim.simulate(_trace(), device=_DEVICE, window=(5, 1), progress=never)
+
+
+def test_progress_ends_at_the_number_of_requests() -> None:
+    for engine in ("fast", "reference"):
+        done: list[int] = []
+        pagedsim.simulate(
+            _trace(), device=_DEVICE, max_len=400, engine=engine, progress=done.append
+        )
+        assert sum(done) == 6
+        assert done[-1] == 2  # those that were refused
+
+
+def test_the_batch_of_a_queue_that_never_empties() -> None:
+    """Everything there at time 0: steady is from the first refusal to the last admission."""
+    many = Trace.build("many", [0] * 40, [60] * 40, [20] * 40)
+    small = pagedsim.make_device("llama-3.1-8b", "a100-80gb", kv_tokens=16 * 21)
+    run = pagedsim.simulate(many, device=small, window="steady", max_len=512)
+    assert run.blocked == 1.0
+    assert run.run.batch.mean is not None
+    assert 4 <= run.run.batch.mean <= run.run.batch.peak <= 5
+    last = int(run.recording.requests.admitted_ns.max())
+    assert run.span_ns is not None
+    assert run.span_ns[1] == last

@@ -240,6 +240,8 @@ def write(path: str | os.PathLike[str], result: Result) -> None:
 def read(path: str | os.PathLike[str]) -> Result:
     """Read a result file, ``-`` from standard input; InputError names what is wrong and where."""
     name = os.fspath(path)
+    if name == "-" and sys.stdin is None:
+        raise InputError("<stdin>: is closed, a result is needed")
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from pagedsim import __version__
 from pagedsim.analysis.report import Report, report
 from pagedsim.analysis.results import DeviceInfo, Provenance
 from pagedsim.analysis.span import SpanSpec
+from pagedsim.analysis.span import parse as parse_span
 from pagedsim.device.device import Device, make_device
 from pagedsim.errors import SpecError
 from pagedsim.protocols import Allocator, Observer, Scheduler, StepTime
 from pagedsim.specs import make_allocator, make_scheduler, make_steptime
 from pagedsim.trace import Trace, load
 
+MOST = 1 << 40  # tokens, requests: more than any server will hold, and products stay in int64
 MODEL, GPU, MAX_LEN = "llama-3.1-8b", "a100-80gb", 16384  # what runs when nothing is said
 ALLOCATORS = (
     "contiguous:place=buddy,reserve=max",
@@ -56,12 +59,18 @@ class Setup:
 
     def __post_init__(self) -> None:
         engine_of(self.engine)
+        parse_span(self.window)
         for name, value, least in (
             ("max_len", self.max_len, 2),
             ("concurrency", self.concurrency, 0),
         ):
-            if value is not None and (isinstance(value, bool) or value < least):
-                raise SpecError(f"{name} is {value}, must be >= {least}")
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, Integral):
+                raise SpecError(f"{name} is {value!r}, must be a whole number")
+            if not least <= value <= MOST:
+                bound = f">= {least}" if value < least else f"<= {MOST}"
+                raise SpecError(f"{name} is {value}, must be {bound}")
 
     def resolved(self) -> Setup:
         """With a device and a maximum length filled in."""
@@ -121,6 +130,8 @@ def run(trace: Trace, allocator: Allocator | str, setup: Setup, *, name: str = "
         progress=setup.progress,
     ).run()
     wall = time.perf_counter() - began
+    if setup.progress is not None:
+        setup.progress(len(recording.refused))  # they never ran, and are done all the same
     label = name or (allocator if isinstance(allocator, str) else type(allocator).__name__)
     return report(
         recording,

@@ -37,9 +37,11 @@ def parse(spec: SpanSpec) -> SpanSpec:
     low, high = 0.0 if bounds[0] is None else bounds[0], bounds[1]
     for value in (low, high):
         if value is not None and not (math.isfinite(value) and 0 <= value < 9e9):
-            raise SpecError(f"window {_text(bounds)}: {value} s must be >= 0 and finite")
+            raise SpecError(f"window {_text(bounds)!r}: {value:.15g} s must be >= 0 and finite")
     if high is not None and high <= low:
-        raise SpecError(f"window {_text(bounds)}: ends at {high} s, must be after {low} s")
+        raise SpecError(
+            f"window {_text(bounds)!r}: ends at {high:.15g} s, must be after {low:.15g} s"
+        )
     return bounds
 
 
@@ -53,8 +55,10 @@ def first_arrival(recording: Recording) -> int:
 def resolve(recording: Recording, spec: SpanSpec) -> tuple[int, int] | None:
     """Half-open [A, B) in ns of the run's clock, None for all of it.
 
-    ``steady`` is from the start of the first blocked step to the last arrival. SpecError if no
-    step was blocked, if that was after the last arrival, or if no step runs in the span.
+    ``steady`` is from the start of the first blocked step to the last arrival or, where all had
+    arrived before it (a saturated load), to the last admission of a request, after which nobody
+    waits: filling and drain are left out. SpecError if no step was blocked, if the only blocked
+    ones come after that, or if no step runs in the span.
     """
     spec = parse(spec)
     if spec is None:
@@ -70,7 +74,7 @@ def resolve(recording: Recording, spec: SpanSpec) -> tuple[int, int] | None:
         high = last if spec[1] is None else origin + round(spec[1] * 1e9)
     if not (np.minimum(ends, high) > np.maximum(starts, low)).any():
         raise SpecError(
-            f"window {(low - origin) / 1e9}:{(high - origin) / 1e9}: no step runs in it; "
+            f"window {spec if isinstance(spec, str) else _text(spec)!r}: no step runs in it; "
             f"the last step ends at {(last - origin) / 1e9} s"
         )
     return low, high
@@ -84,11 +88,13 @@ def _steady(recording: Recording, origin: int) -> tuple[int, int]:
             "so there is no steady part; give A:B in seconds"
         )
     low = int(recording.column("start_ns")[blocked[0]])
-    high = int(recording.requests.arrival_ns.max())
+    arrived = int(recording.requests.arrival_ns.max())
+    high = arrived if arrived > low else int(recording.requests.admitted_ns.max())
     if high <= low:
         raise SpecError(
             f"window steady: the first blocked step starts at {(low - origin) / 1e9} s, "
-            f"not before the last arrival at {(high - origin) / 1e9} s"
+            f"not before the last arrival at {(arrived - origin) / 1e9} s, "
+            "nor is any request admitted after it"
         )
     return low, high
 
@@ -103,7 +109,7 @@ def _seconds(spec: str, text: str) -> float | None:
 
 
 def _text(bounds: tuple[float | None, float | None]) -> str:
-    return ":".join("" if value is None else f"{value:g}" for value in bounds)
+    return ":".join("" if value is None else f"{value:.15g}" for value in bounds)
 
 
 __all__ = ["SpanSpec", "first_arrival", "parse", "resolve"]

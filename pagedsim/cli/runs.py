@@ -154,8 +154,6 @@ def _load(path: str, options: Options) -> Trace:
         raise SpecError(
             f"--seeds is {options.seeds}, but only generated arrivals differ: give --rate as well"
         )
-    if path == "-" and sys.stdin is None:
-        raise InputError("<stdin>: is closed, a trace is needed")
     return load(path, zero_output=options.zero_output, limit=options.limit)  # type: ignore[arg-type]
 
 

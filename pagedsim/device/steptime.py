@@ -7,6 +7,7 @@ passes 63 bits, the same operations run on Python's integers.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -42,7 +43,8 @@ def half_even(value: int, divisor: int) -> int:
 def checked(ns: int) -> int:
     """At least 1; SpecError beyond the clock's 63 bits."""
     if ns > LONGEST_NS:
-        raise SpecError(f"a step of {ns} ns, must be <= {LONGEST_NS} (the clock's 63 bits)")
+        said = str(ns) if ns < 10**24 else f"{Decimal(ns):.3g}"
+        raise SpecError(f"a step of {said} ns, must be <= {LONGEST_NS} (the clock's 63 bits)")
     return max(1, ns)
 
 

@@ -68,6 +68,8 @@ def open_source(path: str | os.PathLike[str], *, drop_zero: bool = True) -> Sour
     """
     label = os.fspath(path)
     if label == "-":
+        if sys.stdin is None:
+            raise InputError("<stdin>: is closed, a trace is needed")
         label, name, raw = "<stdin>", "stdin", sys.stdin.buffer.read()
     else:
         name = _stem(Path(path))

@@ -77,9 +77,15 @@ class Trace:
 
         `runs` is ``(run_rows, run_token, run_length)``; without it every token is fresh. Fresh
         output ids lie above all others. `columns` holds any of salt, priority, samples, session,
-        parent (a row of the arrays given here), think_ns. `about` are the scalar fields. Raises
-        InputError where columns differ in length, lengths are below 1, or runs do not add up.
+        parent (a row of the arrays given here), think_ns, which may be given by name as well.
+        `about` are the scalar fields. Raises InputError where columns differ in length, lengths
+        are below 1, or runs do not add up.
         """
+        columns = dict(columns or {})
+        for key in _DEFAULTS.keys() & about.keys():
+            if key in columns:
+                raise InputError(f"{name}: {key} is given twice")
+            columns[key] = about.pop(key)
         given = {
             "arrival_ns": _int64("arrival_ns", arrival_ns),
             "prompt": _int64("prompt", prompt),
@@ -87,10 +93,11 @@ class Trace:
         }
         rows = len(given["arrival_ns"])
         for key, empty in _DEFAULTS.items():
-            value = (columns or {}).get(key)
+            value = columns.get(key)
             given[key] = np.full(rows, empty, np.int64) if value is None else _int64(key, value)
-        if unknown := set(columns or {}) - set(_DEFAULTS):
-            raise InputError(f"{name}: unknown columns {sorted(unknown)}")
+        if unknown := set(columns) - set(_DEFAULTS):
+            known = ", ".join(_DEFAULTS)
+            raise InputError(f"{name}: unknown columns {sorted(unknown)}; there are {known}")
         for key, column in given.items():
             if len(column) != rows:
                 raise InputError(f"{name}: {key} has {len(column)} rows, arrival_ns has {rows}")
@@ -159,8 +166,9 @@ def _int64(key: str, values: Any) -> Int64:
     array = np.array(values)  # a copy: what the caller does with the input later is its own affair
     if array.size == 0:
         return np.zeros(0, np.int64)
-    if array.dtype.kind not in "iu":
-        raise InputError(f"{key}: whole numbers are needed, not {array.dtype}")
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        what = array.dtype if array.ndim == 1 else f"{array.ndim} dimensions"
+        raise InputError(f"{key}: a list of whole numbers is needed, not {what}")
     return array.astype(np.int64)
 
 

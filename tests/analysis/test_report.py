@@ -95,10 +95,10 @@ def test_steady_is_from_the_first_blocked_step_to_the_last_arrival() -> None:
 @pytest.mark.parametrize(
     ("window", "words"),
     [
-        ("3:5", "window 3.0:5.0: no step runs in it; the last step ends at 6.0 s"),
-        ("7:", "no step runs in it"),
-        ("5:5", "ends at 5.0 s, must be after 5.0 s"),
-        ("-1:5", "-1.0 s must be >= 0"),
+        ("3:5", "window '3:5': no step runs in it; the last step ends at 6.0 s"),
+        ("7:", "window '7:': no step runs in it"),
+        ("5:5", "ends at 5 s, must be after 5 s"),
+        ("-1:5", "-1 s must be >= 0"),
         ("nan:5", "must be >= 0 and finite"),
         ("1", "must be A:B in seconds"),
         (":", "must be A:B in seconds"),

@@ -75,9 +75,9 @@ def test_standard_input(folder: Path) -> None:
         code, out, _ = _ends("replay", "-", stdin=trace)
     assert code == 0
     assert out.startswith("stdin · 8 requests")
-    code, out, err = _ends("replay", "-", preexec_fn=lambda: os.close(0), stdin=None)
-    assert (code, out) == (2, "")
-    assert err.startswith("error: <stdin>: ")
+    for words in (("replay",), ("trace", "info"), ("curve",)):
+        code, out, err = _ends(*words, "-", preexec_fn=lambda: os.close(0), stdin=None)
+        assert (code, out, err) == (2, "", "error: <stdin>: is closed, a trace is needed\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")

@@ -8,7 +8,8 @@ together, so their counters are kept once::
     must ask for room in the step that finds tick at      `due`  = room - base
 
 `last` lives in a heap; entries that a preemption has overtaken stay and are recognised, for they no
-longer equal their sequence's. `due` lives in buckets by tick, each sequence in one of them.
+longer equal their sequence's. `due` is kept for a bucket of sequences at once: those that grow by
+equal blocks and are due together stay so, and a block start moves their bucket, not them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from bisect import bisect_left
 from heapq import heappop, heappush
 from operator import attrgetter
 
-from pagedsim.engine.request import NEVER, STOPPED, Clock, Request
+from pagedsim.engine.request import NEVER, STOPPED, Bucket, Clock, Request
 
 _RANK = attrgetter("rank")
 
@@ -33,7 +34,7 @@ class Batch:
         self.stored = 0  # Σ computed over them
         self._ranks = 0
         self._last: list[tuple[int, int, Request]] = []
-        self.due: dict[int, dict[Request, None]] = {}  # by tick, who must ask for room then
+        self.due: dict[int, Bucket] = {}  # by tick, who must ask for room then; none is empty
 
     # Membership: O(log running), and a list's shift of pointers.
 
@@ -53,13 +54,13 @@ class Batch:
         if seq.clock is STOPPED:
             self.prefilling.remove(seq)
             return
+        self._unask(seq)
         self.decoding -= 1
         seq.base += self.clock.tick
         self.stored -= seq.base
         seq.known = seq.base + 1
         seq.clock = STOPPED
         seq.last = NEVER
-        self._unask(seq)
 
     def decode(self, seq: Request) -> None:
         """`seq` has all but one of its tokens computed: from now on the clock moves it."""
@@ -72,6 +73,7 @@ class Batch:
 
     def hold_back(self, seq: Request) -> None:
         """The clock has moved, but `seq` was not in that step."""
+        self._unask(seq)
         seq.base -= 1
         self.stored -= 1
         self._time(seq)
@@ -79,7 +81,7 @@ class Batch:
     def _time(self, seq: Request) -> None:
         seq.last = seq.final - seq.base
         heappush(self._last, (seq.last, seq.rank, seq))
-        self.ask(seq)
+        self.ask(seq, seq.given)
 
     # Time.
 
@@ -110,55 +112,74 @@ class Batch:
                 done.append(seq)
         return done
 
-    # Room. A bucket is in running order.
+    # Room.
 
-    def ask(self, seq: Request) -> None:
-        """Note when a decoding `seq` runs out of the room it has."""
+    def ask(self, seq: Request, room: int) -> None:
+        """A decoding `seq` has this much room; note when that runs out."""
         self._unask(seq)
-        seq.due = due = seq.room - seq.base
+        due = room - seq.base
         bucket = self.due.get(due)
         if bucket is None:
-            self.due[due] = {seq: None}
+            seq.bucket = self.due[due] = Bucket(due, {seq: None}, seq.last)
         else:
-            self.due[due] = _merged(bucket, {seq: None})
+            self._join(bucket, {seq: None}, seq.last)
 
     def _unask(self, seq: Request) -> None:
-        bucket = self.due.get(seq.due)
+        """`seq` leaves its bucket; its room is then kept in `given`."""
+        bucket = seq.bucket
         if bucket is not None:
-            bucket.pop(seq, None)
-        seq.due = NEVER
+            seq.given = bucket.due + seq.base
+            seq.bucket = None
+            del bucket.seqs[seq]
+            if not bucket.seqs:
+                self.due.pop(bucket.due, None)
 
-    def extended(self, due: int, seqs: list[Request], block: int) -> int:
-        """Each of `seqs`, due at that tick, has got a block more; what is spilt, in slots.
-
-        They are due together again, so where all of a bucket got one, the bucket moves as a whole.
-        """
-        bucket = self.due[due]
-        if len(bucket) == len(seqs):
-            del self.due[due]
-        else:
-            for seq in seqs:
-                del bucket[seq]
-            bucket = dict.fromkeys(seqs)
-        due += block
+    def extended(self, bucket: Bucket, block: int) -> int:
+        """Each of `bucket` has got a block more; what is spilt, in slots. O(1) but for spills."""
+        self.due.pop(bucket.due, None)
+        bucket.due = due = bucket.due + block
         spilt = 0
-        for seq in seqs:
-            seq.due = due
-            seq.room = room = seq.room + block
-            if room > seq.final:
-                seq.spill = room - seq.final
-                spilt += seq.spill
+        if due > bucket.soonest:
+            spilt = _spill(bucket)
         there = self.due.get(due)
-        self.due[due] = _merged(bucket, there) if there else bucket
+        if there is None:
+            self.due[due] = bucket
+        else:
+            self._join(there, bucket.seqs, bucket.soonest)
         return spilt
 
+    def part(self, bucket: Bucket, seqs: list[Request]) -> Bucket:
+        """Those of `bucket` as one of their own, which is in no place yet."""
+        for seq in seqs:
+            del bucket.seqs[seq]
+        own = Bucket(bucket.due, dict.fromkeys(seqs), bucket.soonest)
+        for seq in seqs:
+            seq.bucket = own
+        return own
 
-def _merged(one: dict[Request, None], other: dict[Request, None]) -> dict[Request, None]:
-    """Two buckets as one, in running order; most often the second follows the first."""
-    if one and next(reversed(one)).rank > next(iter(other)).rank:
-        return dict.fromkeys(sorted((*one, *other), key=_RANK))
-    one.update(other)
-    return one
+    def _join(self, bucket: Bucket, seqs: dict[Request, None], soonest: int) -> None:
+        """More who are due together with `bucket`; most often they follow it in the batch."""
+        for seq in seqs:
+            seq.bucket = bucket
+        if next(reversed(bucket.seqs)).rank > next(iter(seqs)).rank:
+            bucket.seqs = dict.fromkeys(sorted((*bucket.seqs, *seqs), key=_RANK))
+        else:
+            bucket.seqs.update(seqs)
+        bucket.soonest = min(bucket.soonest, soonest)
+
+
+def _spill(bucket: Bucket) -> int:
+    """Count what those of `bucket` that will finish before they fill their room have too much."""
+    spilt, soonest = 0, bucket.due + (1 << 62)
+    for seq in bucket.seqs:
+        over = bucket.due - seq.last  # room - final
+        if over > 0:
+            spilt += over - seq.spill
+            seq.spill = over
+        elif seq.last < soonest:
+            soonest = seq.last
+    bucket.soonest = soonest
+    return spilt
 
 
 __all__ = ["Batch"]

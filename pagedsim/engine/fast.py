@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import simpy
 
-from pagedsim.engine.jump import Jump, Pricer, jump
+from pagedsim.engine.glide import glide
+from pagedsim.engine.jump import Pricer, jump
 from pagedsim.engine.recording import BLOCKED, Recorder, Recording
 from pagedsim.engine.request import Request, columns
 from pagedsim.engine.source import Source
@@ -43,7 +44,7 @@ from pagedsim.trace.content import Content
 from pagedsim.trace.trace import Trace
 
 _RANK = attrgetter("rank")
-_UNDISTURBED = Plan(decoding=True)
+_FOR_EVER = float("inf")
 
 
 class Step(NamedTuple):
@@ -108,6 +109,14 @@ class FastEngine:
         while True:
             state.now_ns = now
             self._arrive()
+            if self._glides():
+                before = self.steps
+                self.steps = glide(
+                    state, source, self.pricer, self.recorder, self.steps, self._finish
+                )
+                if self.steps > before:
+                    now = state.now_ns
+                    continue
             if state.running or state.waiting:
                 step, steps, duration = self._window()
                 now += duration
@@ -133,7 +142,7 @@ class FastEngine:
     def _window(self) -> tuple[Step, int, int]:
         """Plan one, take what it needs and record it: the step, how many, ns in all."""
         state, now = self.state, self.state.now_ns
-        plan = self._undisturbed() or self.scheduler.plan(state)
+        plan = self.scheduler.plan(state)
         step = self._step(plan)
         self._order = None if plan.decoding else list(plan.scheduled)
         decoding, others, behind = step
@@ -165,25 +174,31 @@ class FastEngine:
             horizon = self._horizon()
             if state.fills:
                 state.want(plan.blocked)
-            span = jump(state, self.pricer, self.recorder, load, horizon, self._watch)
+            steps, duration, ramp_ns = jump(
+                state, self.pricer, self.recorder, load, horizon, self._watch
+            )
         else:
-            span = Jump(1, self.pricer.one(load), 0)
+            steps, duration, ramp_ns = 1, self.pricer.one(load), 0
         external = lost + free if plan.blocked else lost
         limit = plan.limit + BLOCKED if plan.blocked else plan.limit
         self.recorder.add(
-            (self.steps, span.steps, now, now + span.duration, len(state.running), *load,
-             live, reserved, spill, external, cached, shared, span.ramp_ns, held, limit)
+            (self.steps, steps, now, now + duration, len(state.running), *load,
+             live, reserved, spill, external, cached, shared, ramp_ns, held, limit)
         )  # fmt: skip
-        return step, span.steps, span.duration
+        return step, steps, duration
 
-    def _undisturbed(self) -> Plan | None:
-        """The plan of a step in which all that run decode and get their token, without asking."""
+    def _glides(self) -> bool:
+        """Whether nobody need be asked for the next step: see `engine.glide`."""
         state = self.state
-        if self._steady is None or state.waiting or state.prefilling or not state.running:
-            return None
-        if self._steady.undisturbed(state) and state.grow_all({}):
-            return _UNDISTURBED
-        return None
+        return bool(
+            self._steady is not None
+            and self._watch is None
+            and not state.waiting
+            and not state.prefilling
+            and state.running
+            and self._steady.undisturbed(state)
+            and self.env.peek() == _FOR_EVER
+        )
 
     def _step(self, plan: Plan) -> Step:
         batch = self.state.batch
@@ -271,10 +286,9 @@ class FastEngine:
             if not state.running:
                 finished, self._done = self._done, []
         if finished:
-            for seq in finished:
-                state.release(seq)
-                seq.finish_ns = now
-            self.source.done(len(finished), now)
+            self._finish(finished)
+        elif self._progress is not None:
+            self._progress(0)
         if self._watch is not None:
             self._watch.end(finished)
         if self._fruitless > fruitless_steps(state.max_len):
@@ -283,8 +297,17 @@ class FastEngine:
                 f"requests run, {len(state.waiting)} wait and preempt each other without end"
             )
         self.steps += steps
+
+    def _finish(self, done: list[Request]) -> None:
+        """Give back what they hold, and their results."""
+        state, now = self.state, self.state.now_ns
+        for seq in done:
+            state.release(seq)
+            seq.finish_ns = now
+        self.source.done(len(done), now)
+        self._fruitless = 0
         if self._progress is not None:
-            self._progress(len(finished))
+            self._progress(len(done))
 
     # Requests.
 

@@ -10,8 +10,6 @@ get it::
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from pagedsim.engine.recording import Recorder
 from pagedsim.engine.state import State
 from pagedsim.engine.watch import Watch
@@ -20,14 +18,6 @@ from pagedsim.protocols import Load, StepTime, SupportsRamp
 
 _FEW = 16  # so many steps are priced one by one, for most windows are short
 _MANY = 1 << 16
-
-
-class Jump(NamedTuple):
-    """What a window spans: steps, ns, and Σ j · ns of step j."""
-
-    steps: int
-    duration: int
-    ramp_ns: int
 
 
 class Pricer:
@@ -63,8 +53,8 @@ def jump(
     load: Load,
     horizon: float,
     watch: Watch | None = None,
-) -> Jump:
-    """Take as many whole steps as nothing can change in, at least one.
+) -> tuple[int, int, int]:
+    """Take as many whole steps as nothing can change in, at least one: steps, ns, Σ j · ns of j.
 
     `horizon` is the ns from now until something from outside could change a step. Slots taken on
     the way are recorded as starts of the window to be added next.
@@ -106,7 +96,7 @@ def jump(
         steps += 1
     if starts:
         recorder.add_starts(starts)
-    return Jump(steps, elapsed, ramp_ns)
+    return steps, elapsed, ramp_ns
 
 
-__all__ = ["Jump", "Pricer", "jump"]
+__all__ = ["Pricer", "jump"]

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from pagedsim.engine.batch import Batch
-from pagedsim.engine.request import Request
+from pagedsim.engine.request import STOPPED, Bucket, Request
 from pagedsim.protocols import (
     Allocator,
     Scheduler,
@@ -25,6 +25,7 @@ from pagedsim.protocols import (
 
 _RANK = attrgetter("rank")
 _NOTHING = (0, 0)
+_NOBODY: tuple[Any, int] = (None, 0)
 
 
 class State:
@@ -41,6 +42,7 @@ class State:
         self.spill = 0
         self._headroom: dict[float, int] = {}
         self.wanted: int | None = None  # see `want`
+        self._looked = _NOBODY  # whose hit was asked for last, and what it was
         equal = allocator if isinstance(allocator, SupportsExtend) else None
         self._extend = None if equal is None else equal.extend
         self._block = 0 if equal is None else equal.block
@@ -54,7 +56,8 @@ class State:
         return self.batch.decoding
 
     def cached(self, seq: Any) -> int:
-        return self.allocator.cached(seq)
+        self._looked = hit = (seq, self.allocator.cached(seq))
+        return hit[1]
 
     def headroom(self, share: float) -> int:
         if share not in self._headroom:
@@ -62,7 +65,10 @@ class State:
         return self._headroom[share]
 
     def admit(self, seq: Any, tokens: int, *, whole: int = 0, spare: int = 0) -> bool:
-        hit = self.allocator.cached(seq)
+        who, hit = self._looked  # most often it was looked up just now
+        if who is not seq:
+            hit = self.allocator.cached(seq)
+        self._looked = _NOBODY
         if not self.allocator.admit(seq, tokens, whole=whole, spare=spare):
             return False
         if self.waiting[0] is seq:
@@ -70,7 +76,7 @@ class State:
         else:
             self.waiting.remove(seq)
         self.batch.join(seq, hit)
-        self.fit(seq)
+        self.fit(seq, tokens)
         if seq.admitted_ns < 0:
             seq.admitted_ns, seq.hit = self.now_ns, hit
         else:
@@ -80,18 +86,22 @@ class State:
     def grow(self, seq: Any, tokens: int) -> bool:
         if tokens < seq.room or (tokens == seq.room and self._fill is None):
             return True
+        self._looked = _NOBODY
         if not self.allocator.grow(seq, tokens):
             return False
-        self.fit(seq)
+        self.fit(seq, tokens)
         return True
 
     def grow_all(self, wants: dict[Any, int]) -> bool:
+        if not wants:
+            return self.grow_decoding(0) is not None
         needs = {seq: seq.base + count for seq, count in wants.items()}
         enough = 0 if self._fill is None else 1  # a block that is filled must be heard of too
-        needy = [seq for seq, tokens in needs.items() if tokens > seq.room - enough]
-        due, tick = self.batch.due, self.batch.clock.tick
+        needy = [seq for seq, tokens in needs.items() if tokens > seq.given - enough]
         if needy:
-            among = [*due.get(tick, ()), *(due.get(tick + 1, ()) if enough else ())]
+            due, tick = self.batch.due, self.batch.clock.tick
+            ticks = (tick, tick + 1) if enough else (tick,)
+            among = [seq for each in ticks if each in due for seq in due[each].seqs]
             if among and needy[0].rank < max(seq.rank for seq in among):
                 order = sorted({*among, *needy}, key=_RANK)
                 return all(self.grow(seq, needs.get(seq) or seq.computed + 1) for seq in order)
@@ -106,34 +116,41 @@ class State:
         refusal, where anything else has changed, or where a block was filled that `wanted` is the
         key of; what was done stays done.
         """
-        tick = self.batch.clock.tick + steps
-        bucket = self.batch.due.get(tick)
-        if self._extend is None:
-            return self._grow_each(list(bucket), tick) if bucket else _NOTHING
+        due, tick = self.batch.due, self.batch.clock.tick + steps
+        bucket = due.get(tick)
         if self._fill is None:
-            if not bucket:
+            if bucket is None:
                 return _NOTHING
-            return (len(bucket) * self._block, 0) if self._grow_equally(bucket, tick) else None
-        if not bucket and not self.batch.due.get(tick + 1):
+            self._looked = _NOBODY
+            if self._extend is None:
+                return self._grow_each(list(bucket.seqs), tick)
+            held = len(bucket.seqs) * self._block
+            return (held, 0) if self._grow_equally(bucket) else None
+        if bucket is None and tick + 1 not in due:
             return _NOTHING
+        self._looked = _NOBODY
         before = self.allocator.usage()
-        if bucket and not self._grow_equally(bucket, tick):
+        if bucket is not None and not self._grow_equally(bucket):
             return None
-        if full := self.batch.due.get(tick + 1):
-            self._fill(list(full))
-            if self.wanted is not None and any(self._filled(seq) == self.wanted for seq in full):
+        if (full := due.get(tick + 1)) is not None:
+            self._fill(list(full.seqs))
+            if self.wanted is not None and any(self._filled(seq) for seq in full.seqs):
                 return None
         return self._change(before)
 
-    def _grow_equally(self, bucket: dict[Request, None], tick: int) -> bool:
+    def _grow_equally(self, bucket: Bucket) -> bool:
         """A block to each of `bucket`."""
         assert self._extend is not None
-        asking = list(bucket)
+        asking = list(bucket.seqs)
         given = self._extend(asking)
-        served = asking if given == len(asking) else asking[:given]
-        if served:
-            self.spill += self.batch.extended(tick, served, self._block)
-        return served is asking
+        if given == len(asking):
+            self.spill += self.batch.extended(bucket, self._block)
+            return True
+        if given:
+            served = self.batch.part(bucket, asking[:given])
+            self.spill += self.batch.extended(served, self._block)
+            self.batch.due[bucket.due] = bucket
+        return False
 
     def _grow_each(self, asking: list[Request], tick: int) -> tuple[int, int] | None:
         before = self.allocator.usage()
@@ -147,9 +164,9 @@ class State:
             return None
         return after.held - before.held, after.cached - before.cached
 
-    def _filled(self, seq: Request) -> int:
-        """The key of the block that `seq` has filled."""
-        return seq.keys(self._block)[seq.room // self._block - 1]
+    def _filled(self, seq: Request) -> bool:
+        """Whether the block that `seq` has filled is the one that is wanted."""
+        return seq.keys(self._block)[seq.room // self._block - 1] == self.wanted
 
     def want(self, blocked: bool) -> None:
         """Set `wanted`: the key that would let the blocked head of the queue hit more, if any."""
@@ -178,19 +195,22 @@ class State:
         else:
             self.waiting.append(seq)
 
-    def fit(self, seq: Request) -> None:
-        """Note the room that `seq` has got, and what of it will never be filled."""
-        seq.room = room = self.allocator.room(seq)
+    def fit(self, seq: Request, tokens: int) -> None:
+        """Note the room of `seq`, which holds `tokens` now, and what of it will never be filled."""
+        block = self._block
+        room = -(-tokens // block) * block if block else self.allocator.room(seq)
         spill = room - seq.final if room > seq.final else 0
         self.spill += spill - seq.spill
         seq.spill = spill
-        if seq.decoding:
-            self.batch.ask(seq)
+        seq.given = room
+        if seq.clock is not STOPPED:
+            self.batch.ask(seq, room)
 
     def release(self, seq: Request) -> None:
+        self._looked = _NOBODY
         self.allocator.release(seq)
         self.spill -= seq.spill
-        seq.room = seq.spill = 0
+        seq.given = seq.spill = 0
 
     def keep(self, seq: Request) -> None:
         """`seq` is done, but all that it holds stays held, and none of it will be filled."""

@@ -82,7 +82,10 @@ class SupportsBlocks(Protocol):
 
 @runtime_checkable
 class SupportsExtend(Protocol):
-    """An allocator whose sequences grow by equal blocks."""
+    """An allocator whose sequences grow by equal blocks.
+
+    One that holds n tokens has ``ceil(n / block)`` blocks, and so much room.
+    """
 
     block: int  # slots a block
 

@@ -1,0 +1,64 @@
+"""Window after window while the queue is empty and all that run decode: nobody need be asked.
+
+Until the next arrival every plan would be the same: each gets its token. So a finish only starts
+the next window, and the scheduler is not called; it has promised as much (`SupportsSteady`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pagedsim.engine.jump import Pricer, jump
+from pagedsim.engine.recording import Recorder
+from pagedsim.engine.request import Request
+from pagedsim.engine.source import Source
+from pagedsim.engine.state import State
+from pagedsim.protocols import Limit, Load
+
+_FOR_EVER = float("inf")
+
+
+def glide(
+    state: State,
+    source: Source,
+    pricer: Pricer,
+    recorder: Recorder,
+    step: int,
+    finish: Callable[[list[Request]], None],
+) -> int:
+    """Take steps from ``state.now_ns`` on, and move it; `step` is the number of the first.
+
+    Ends at an arrival, when nothing runs any more, or before a step in which somebody might be
+    refused room: that one needs a plan. `finish` is called at the end of each window that somebody
+    finishes at. Returns the number of the next step.
+    """
+    batch, allocator, capacity = state.batch, state.allocator, state.allocator.capacity
+    while batch.decoding:
+        now = state.now_ns
+        arrival = source.next_ns()
+        horizon = _FOR_EVER if arrival is None else arrival - now
+        if horizon <= 0 or state.grow_decoding(0) is None:
+            break
+        decoding, spill = batch.decoding, state.spill
+        stored = batch.stored + decoding
+        held, cached, shared, lost = allocator.usage()
+        live = stored - shared
+        reserved = held - lost - live - spill
+        if live < 0 or reserved < 0 or held + cached > capacity:
+            break  # planning this step finds the same, and says what is wrong
+        load = Load(decoding, 0, decoding, stored, stored)
+        steps, duration, ramp_ns = jump(state, pricer, recorder, load, horizon)
+        end = now + duration
+        recorder.add(
+            (step, steps, now, end, decoding, decoding, 0, decoding, stored, stored,
+             live, reserved, spill, lost, cached, shared, ramp_ns, held, Limit.ARRIVALS)
+        )  # fmt: skip
+        step += steps
+        state.now_ns = end
+        batch.advance(steps)
+        if finished := batch.finished():
+            finish(finished)
+    return step
+
+
+__all__ = ["glide"]

@@ -1,4 +1,4 @@
-"""Options that `replay` and `compare` share, written once.
+"""Options that `replay` and `compare` share, written once, and how any command reads a number.
 
 `with_options` gives a command the fields of `Options` as its options, and calls it with an
 `Options`. Numbers are checked as they are read, so that a message names the option as it was
@@ -55,31 +55,38 @@ def number(name: str, text: str | float, *, most: float = math.inf) -> float:
     return value
 
 
-def _option(*names: str, help: str, panel: str, **more: Any) -> Any:
+def option(*names: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """An option of a command, in a panel of its help."""
     return typer.Option(*names, help=help, rich_help_panel=panel, **more)
 
 
-def _count(*names: str, least: int = 1, most: int = MOST, **more: Any) -> Any:
+def counted(*names: str, least: int = 1, most: int = MOST, **more: Any) -> Any:
+    """An option that takes a whole number from `least` to `most`."""
+
     def read(text: str | int) -> int:
         return whole(names[0], text, least=least, most=most)
 
-    return _option(*names, parser=read, metavar="N", **more)
+    return option(*names, parser=read, metavar="N", **more)
 
 
-def _measure(*names: str, most: float = math.inf, **more: Any) -> Any:
+def measured(*names: str, most: float = math.inf, **more: Any) -> Any:
+    """An option that takes a number above 0 and up to `most`."""
+
     def read(text: str | float) -> float:
         return number(names[0], text, most=most)
 
-    return _option(*names, parser=read, metavar="X", **more)
+    return option(*names, parser=read, metavar="X", **more)
 
 
-def _word(name: str, *words: str, **more: Any) -> Any:
+def one_of(name: str, *words: str, **more: Any) -> Any:
+    """An option that takes one of some words."""
+
     def read(text: str) -> str:
         if text not in words:
             raise SpecError(f"{name} is {text}, must be {' or '.join(words)}")
         return text
 
-    return _option(name, parser=read, metavar="|".join(words), **more)
+    return option(name, parser=read, metavar="|".join(words), **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +95,7 @@ class Options:
 
     model: Annotated[
         str | None,
-        _option(
+        option(
             "--model",
             metavar="NAME",
             panel=_DEVICE,
@@ -97,19 +104,21 @@ class Options:
     ] = None
     gpu: Annotated[
         str | None,
-        _option("--gpu", metavar="NAME", panel=_DEVICE, help="a built-in GPU  [a100-80gb]"),
+        option("--gpu", metavar="NAME", panel=_DEVICE, help="a built-in GPU  [a100-80gb]"),
     ] = None
     tp: Annotated[
         int | None,
-        _count("--tp", "-tp", "--tensor-parallel-size", panel=_DEVICE, help="tensor parallel GPUs"),
+        counted(
+            "--tp", "-tp", "--tensor-parallel-size", panel=_DEVICE, help="tensor parallel GPUs"
+        ),
     ] = None
     pp: Annotated[
         int | None,
-        _count("--pp", "-pp", "--pipeline-parallel-size", panel=_DEVICE, help="pipeline stages"),
+        counted("--pp", "-pp", "--pipeline-parallel-size", panel=_DEVICE, help="pipeline stages"),
     ] = None
     kv_dtype: Annotated[
         str | None,
-        _option(
+        option(
             "--kv-dtype",
             "--kv-cache-dtype",
             metavar="TYPE",
@@ -119,11 +128,11 @@ class Options:
     ] = None
     weights_dtype: Annotated[
         str | None,
-        _option("--weights-dtype", metavar="TYPE", panel=_DEVICE, help="the same, and fp32"),
+        option("--weights-dtype", metavar="TYPE", panel=_DEVICE, help="the same, and fp32"),
     ] = None
     utilization: Annotated[
         float | None,
-        _measure(
+        measured(
             "--utilization",
             "--gpu-memory-utilization",
             most=1.0,
@@ -132,11 +141,11 @@ class Options:
         ),
     ] = None
     kv_tokens: Annotated[
-        int | None, _count("--kv-tokens", panel=_DEVICE, help="tokens in the pool")
+        int | None, counted("--kv-tokens", panel=_DEVICE, help="tokens in the pool")
     ] = None
     kv_blocks: Annotated[
         int | None,
-        _count(
+        counted(
             "--kv-blocks",
             "--num-gpu-blocks-override",
             panel=_DEVICE,
@@ -145,7 +154,7 @@ class Options:
     ] = None
     kv_memory_bytes: Annotated[
         int | None,
-        _count(
+        counted(
             "--kv-cache-memory-bytes",
             most=1 << 50,
             panel=_DEVICE,
@@ -154,7 +163,7 @@ class Options:
     ] = None
     engine_log: Annotated[
         Path | None,
-        _option(
+        option(
             "--engine-log",
             metavar="FILE",
             panel=_DEVICE,
@@ -163,7 +172,7 @@ class Options:
     ] = None
     like: Annotated[
         str | None,
-        _option(
+        option(
             "--like",
             metavar="COMMAND",
             panel=_DEVICE,
@@ -172,15 +181,17 @@ class Options:
     ] = None
     max_len: Annotated[
         int | None,
-        _count("--max-len", "--max-model-len", least=2, panel=_RUN, help="maximum prompt + output"),
+        counted(
+            "--max-len", "--max-model-len", least=2, panel=_RUN, help="maximum prompt + output"
+        ),
     ] = None
     max_seqs: Annotated[
         int | None,
-        _count("--max-seqs", "--max-num-seqs", panel=_RUN, help="most sequences in a batch"),
+        counted("--max-seqs", "--max-num-seqs", panel=_RUN, help="most sequences in a batch"),
     ] = None
     max_batched_tokens: Annotated[
         int | None,
-        _count(
+        counted(
             "--max-batched-tokens",
             "--max-num-batched-tokens",
             panel=_RUN,
@@ -189,7 +200,7 @@ class Options:
     ] = None
     scheduler: Annotated[
         str,
-        _option(
+        option(
             "--scheduler",
             metavar="SPEC",
             panel=_RUN,
@@ -198,7 +209,7 @@ class Options:
     ] = "vllm"
     steptime: Annotated[
         str,
-        _option(
+        option(
             "--steptime",
             metavar="SPEC",
             panel=_RUN,
@@ -206,47 +217,47 @@ class Options:
         ),
     ] = "roofline"
     limit: Annotated[
-        int | None, _count("--limit", panel=_LOAD, help="only the first N requests by arrival")
+        int | None, counted("--limit", panel=_LOAD, help="only the first N requests by arrival")
     ] = None
     rate: Annotated[
-        float | None, _measure("--rate", panel=_LOAD, help="Poisson arrivals, requests a second")
+        float | None, measured("--rate", panel=_LOAD, help="Poisson arrivals, requests a second")
     ] = None
     arrivals: Annotated[
         str | None,
-        _word("--arrivals", "recorded", "saturate", panel=_LOAD, help="saturate: all at time 0"),
+        one_of("--arrivals", "recorded", "saturate", panel=_LOAD, help="saturate: all at time 0"),
     ] = None
     concurrency: Annotated[
-        int | None, _count("--concurrency", panel=_LOAD, help="keep N requests outstanding")
+        int | None, counted("--concurrency", panel=_LOAD, help="keep N requests outstanding")
     ] = None
     rate_scale: Annotated[
-        float | None, _measure("--rate-scale", panel=_LOAD, help="arrivals X times as fast")
+        float | None, measured("--rate-scale", panel=_LOAD, help="arrivals X times as fast")
     ] = None
     zero_output: Annotated[
-        str, _word("--zero-output", "drop", "error", panel=_LOAD, help="rows without output")
+        str, one_of("--zero-output", "drop", "error", panel=_LOAD, help="rows without output")
     ] = "drop"
     seed: Annotated[
         int,
-        _count("--seed", least=0, most=1 << 62, panel=_LOAD, help="of generated arrivals"),
+        counted("--seed", least=0, most=1 << 62, panel=_LOAD, help="of generated arrivals"),
     ] = 0
     seeds: Annotated[
         int,
-        _count("--seeds", most=10_000, panel=_LOAD, help="repeat generated loads with N seeds"),
+        counted("--seeds", most=10_000, panel=_LOAD, help="repeat generated loads with N seeds"),
     ] = 1
     window: Annotated[
         str | None,
-        _option("--window", metavar="A:B|steady", panel=_OUT, help="averages over these seconds"),
+        option("--window", metavar="A:B|steady", panel=_OUT, help="averages over these seconds"),
     ] = None
     json: Annotated[
         str | None,
-        _option(
+        option(
             "--json", metavar="FILE", panel=_OUT, help="write the results, - for standard output"
         ),
     ] = None
-    quiet: Annotated[bool, _option("--quiet", "-q", panel=_OUT, help="no table")] = False
-    no_color: Annotated[bool, _option("--no-color", panel=_OUT, help="no colours")] = False
+    quiet: Annotated[bool, option("--quiet", "-q", panel=_OUT, help="no table")] = False
+    no_color: Annotated[bool, option("--no-color", panel=_OUT, help="no colours")] = False
     engine: Annotated[
         str,
-        _word("--engine", "fast", "reference", panel=_RUN, help="reference: plain, slow, equal"),
+        one_of("--engine", "fast", "reference", panel=_RUN, help="reference: plain, slow, equal"),
     ] = "fast"
 
 
@@ -280,4 +291,14 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
-__all__ = ["MOST", "Options", "number", "whole", "with_options"]
+__all__ = [
+    "MOST",
+    "Options",
+    "counted",
+    "measured",
+    "number",
+    "one_of",
+    "option",
+    "whole",
+    "with_options",
+]

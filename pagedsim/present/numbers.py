@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from rich.cells import cell_len, set_cell_size
-
 NONE = "–"
 
 
@@ -55,6 +53,8 @@ def bytes_(value: float) -> str:
 
 def plain(text: str, width: int) -> str:
     """`text` without control characters, its middle cut out where it is wider than `width`."""
+    from rich.cells import cell_len, set_cell_size
+
     clean = "".join(char if char.isprintable() else "?" for char in text)
     if cell_len(clean) <= width:
         return clean

@@ -27,7 +27,7 @@ ONLY = {
     "hypothesis": ("testing/",),
     "pytest": ("testing/",),
     "typer": ("cli/",),
-    "rich": ("cli/", "present/", "trace/fetch.py"),  # a bar while a trace is downloaded
+    "rich": ("cli/", "present/"),
     "pooch": ("trace/fetch.py",),
 }
 

@@ -98,9 +98,11 @@ def fetch(
     json: _Json = None,
 ) -> None:
     """Download a public trace, check it and keep it; prints where it is."""
+    from pagedsim.present.progress import Progress
     from pagedsim.trace import fetch as public
 
-    path = public.fetch(name, progress=sys.stderr.isatty())
+    with Progress(0, f"fetching {name}", bytes_=True) as bar:
+        path = public.fetch(name, progress=bar.reach)
     source = public.SOURCES[name]
     found = {"name": name, "path": str(path), "url": source.url, "sha256": source.sha256}
     _report({**found, "licence": source.licence}, json, _fetched_line)

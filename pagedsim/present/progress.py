@@ -27,6 +27,8 @@ class Progress:
 
     with Progress(len(trace), "paged") as progress:
         simulate(..., progress=progress)
+
+    With `bytes_` what is counted is bytes of a download.
     """
 
     def __init__(
@@ -36,9 +38,10 @@ class Progress:
         *,
         stream: IO[str] | None = None,
         no_color: bool = False,
+        bytes_: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._total, self._label, self._no_color = total, label, no_color
+        self._total, self._label, self._no_color, self._bytes = total, label, no_color, bytes_
         self._done = 0
         self._stream = sys.stderr if stream is None else stream
         self._clock = clock
@@ -48,7 +51,11 @@ class Progress:
 
     def __call__(self, more: int) -> None:
         """`more` requests of the total are done; redraws now and then."""
-        self._done += more
+        self.reach(self._done + more, self._total)
+
+    def reach(self, done: int, total: int) -> None:
+        """`done` of `total` are done (0 = nobody knows of how many); redraws now and then."""
+        self._done, self._total = done, total
         now = self._clock()
         if now >= self._next:
             self._next = now + REDRAWS_S
@@ -73,7 +80,7 @@ class Progress:
         if self._shown is None:
             self._shown = self._appear()
         bar, task = self._shown
-        bar.update(task, completed=self._done, refresh=True)
+        bar.update(task, completed=self._done, total=self._total or None, refresh=True)
 
     def _appear(self) -> tuple[RichProgress, TaskID]:
         from rich import progress as parts
@@ -88,11 +95,12 @@ class Progress:
             def render(self, task: parts.Task) -> Text:
                 return Text(f"{significant(task.finished_speed or task.speed)}/s")
 
+        requests = parts.MofNCompleteColumn(), Rate()
+        counted = (parts.DownloadColumn(), parts.TransferSpeedColumn()) if self._bytes else requests
         bar = parts.Progress(
             parts.TextColumn("{task.description}", markup=False),
             parts.BarColumn(),
-            parts.MofNCompleteColumn(),
-            Rate(),
+            *counted,
             parts.TimeRemainingColumn(),
             console=console(no_color=self._no_color, file=self._stream),
             auto_refresh=False,

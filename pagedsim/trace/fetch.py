@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,9 +83,15 @@ def cached(name: str, sources: Mapping[str, Public] = SOURCES) -> Path | None:
     return path if whole else None
 
 
-def fetch(name: str, sources: Mapping[str, Public] = SOURCES, *, progress: bool = False) -> Path:
+def fetch(
+    name: str,
+    sources: Mapping[str, Public] = SOURCES,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
     """Download a trace unless it is there; returns the file.
 
+    `progress` is told now and then how many bytes are there, and of how many (0 = unknown).
     Raises SpecError for an unknown name, InputError where the download fails or its checksum is
     wrong; then nothing is left behind.
     """
@@ -101,7 +107,6 @@ def fetch(name: str, sources: Mapping[str, Public] = SOURCES, *, progress: bool 
     place = folder()
     log = pooch.get_logger()
     level = log.level
-    bar = _Bar(name) if progress else None
     log.setLevel("WARNING")
     try:
         (place / public.file).unlink(missing_ok=True)  # there, but broken
@@ -110,7 +115,7 @@ def fetch(name: str, sources: Mapping[str, Public] = SOURCES, *, progress: bool 
             f"sha256:{public.sha256}",
             fname=public.file,
             path=place,
-            downloader=pooch.HTTPDownloader(progressbar=bar or False),
+            downloader=pooch.HTTPDownloader(progressbar=_Told(progress) if progress else False),
         )
     except requests.RequestException as error:
         reason = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
@@ -122,45 +127,30 @@ def fetch(name: str, sources: Mapping[str, Public] = SOURCES, *, progress: bool 
         raise InputError(f"{name}: cannot write to {place}: {error.strerror or error}") from None
     finally:
         log.setLevel(level)
-        if bar is not None:
-            bar.close()
     return Path(found)
 
 
-class _Bar:
-    """The three methods that pooch asks of a progress bar, on rich."""
+class _Told:
+    """What pooch asks of a progress bar, as calls of a function."""
 
-    def __init__(self, name: str) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self._progress = Progress(console=Console(stderr=True), transient=True)
-        self._task = self._progress.add_task(f"fetching {name}", total=None)
+    def __init__(self, tell: Callable[[int, int], None]) -> None:
+        self._tell = tell
         self._done = 0
-        self._progress.start()
-
-    @property
-    def total(self) -> int:
-        """Bytes to come."""
-        return int(self._progress.tasks[0].total or 0)
-
-    @total.setter
-    def total(self, value: int) -> None:
-        self._progress.update(self._task, total=value)
+        self.total = 0  # pooch sets it once it knows
 
     def update(self, count: int) -> None:
         """So many bytes more."""
-        self._done += count
-        self._progress.update(self._task, completed=self._done)
+        self._done += count  # whole chunks: the last one may be shorter
+        if self.total:
+            self._done = min(self._done, self.total)
+        self._tell(self._done, self.total)
 
     def reset(self) -> None:
         """Back to the start; pooch does so before it fills the bar."""
         self._done = 0
-        self._progress.reset(self._task)
 
     def close(self) -> None:
-        """Take the bar away."""
-        self._progress.stop()
+        """All of it is there."""
 
 
 __all__ = ["SOURCES", "Public", "cached", "fetch", "folder"]

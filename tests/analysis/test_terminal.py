@@ -237,6 +237,15 @@ def test_progress_is_for_terminals_and_for_long_runs(monkeypatch: pytest.MonkeyP
     assert shown.rstrip("\r\n").endswith("\x1b[2K")  # and is taken away
 
 
+def test_progress_of_a_download_is_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    out, now = Terminal(), iter(range(100))
+    with Progress(0, "fetching", bytes_=True, stream=out, clock=lambda: next(now)) as progress:
+        progress.reach(1000, 0)
+        progress.reach(2000, 4000)
+    assert "2.0/4.0 kB" in out.getvalue()
+
+
 def test_progress_goes_when_the_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     out, now = Terminal(), iter(range(100))

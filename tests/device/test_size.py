@@ -129,7 +129,7 @@ def test_mistakes_are_raised_for_the_application_to_print(tmp_path: Path) -> Non
         (("gpt-5", "--gpu", "h100"), "unknown model 'gpt-5'"),
         (("llama-3.1-8b", "--gpu", "h300"), "unknown GPU 'h300'; there are: H200-SXM, H100-SXM"),
         (("llama-3.1-8b", "--gpu", "h100", "--kv-dtype", "fp7"), "unknown KV dtype 'fp7'"),
-        (("llama-3.1-8b", "--gpu", "h100", "--max-len", "0"), "--max-len is 0, must be a whole number >= 1"),
+        (("llama-3.1-8b", "--gpu", "h100", "--max-len", "0"), "--max-len is 0, must be a whole"),
         (("llama-3.1-8b", "--gpu", "h100", "--work", "-1"), "--work is -1, must be a whole"),
         (("llama-3.1-8b", "--gpu", "h100", "--work", "1" * 40), "must be a whole number <= 100000"),
         (("llama-3.1-8b", "--gpu", "h100", "--tp", "x"), "--tp is x, must be a whole number >= 1"),

@@ -84,7 +84,11 @@ def test_an_interrupted_download_leaves_nothing_and_starts_anew(
         fetch.fetch("lengths", known)
     assert list(cache.iterdir()) == []
     server.cut = False
-    assert fetch.fetch("lengths", known, progress=True).read_bytes() == DATA
+    told: list[tuple[int, int]] = []
+    found = fetch.fetch("lengths", known, progress=lambda *at: told.append(at))
+    assert found.read_bytes() == DATA
+    assert told[-1] == (len(DATA), len(DATA))
+    assert sorted(told) == told
 
 
 def test_wrong_checksum(server: Server, cache: Path) -> None:

@@ -206,11 +206,11 @@ def test_the_whole_curve_costs_at_most_two_replays(mooncake: Trace) -> None:
     found = blocks(mooncake, 512)
     key, rows = found.key.tolist(), found.rows.tolist()
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         lookups = Lookups(mooncake, block=512)
         every = lookups.hits("lru", np.arange(1, lookups.runs.distinct + 1)).blocks
-        whole.append(time.perf_counter() - start)
-        start = time.perf_counter()
+        whole.append(time.process_time() - start)
+        start = time.process_time()
         hits = 0
         cached: OrderedDict[int, None] = OrderedDict()
         for row in range(len(rows) - 1):
@@ -226,6 +226,6 @@ def test_the_whole_curve_costs_at_most_two_replays(mooncake: Trace) -> None:
                     if len(cached) == 10_000:
                         cached.popitem(last=False)
                     cached[block] = None
-        single.append(time.perf_counter() - start)
+        single.append(time.process_time() - start)
         assert every[10_000 - 1] == hits
     assert min(whole) <= 2 * min(single)

@@ -61,33 +61,36 @@ class Radix:
         tree, salt, runs = self.tree, seq.salt, seq.runs()
         most = min(tokens, seq.tokens - 1)
         hit, loose = tree.peek(salt, runs, most)
-        need = self._whole(max(tokens, whole)) - hit
+        need = -(-max(tokens, whole) // self.block) * self.block - hit
         if need + spare > tree.available + tree.evictable - loose:
             return False
         held = self.held[seq] = Held(tree, salt, runs, seq.tokens, most)
         self._paths += held.path
-        self._take(held, tokens)
+        tree.reserve(tokens - held.path)
+        held.take(-(-(tokens - held.path) // self.block))
         return True
 
     def grow(self, seq: Sequence, tokens: int, /) -> bool:
         """Pages for `tokens` in all. The first one beyond the prompt keeps the prompt."""
         held = self._of(seq)
-        room = held.slots
-        if tokens <= (room if held.kept else min(room, held.goal)):
+        if tokens <= held.room:
             return True
-        tree = self.tree
+        tree, page = self.tree, self.block
+        beyond = tokens - held.slots
         keep = not held.kept and tokens > held.goal
-        need = self._whole(tokens) - room
-        if need > tree.available:
+        pages = -(-beyond // page)
+        if pages > len(tree.free):
             most = tree.available + tree.evictable
             if keep:  # copies that it lets go of are free then, what it uses instead is locked
                 found, loose = tree.peek(held.salt, held.runs, held.goal)
                 most += found - held.path - loose
-            if need > most:
+            if pages * page > most:
                 return False
         if keep:
             self._keep(held)
-        self._take(held, tokens)
+        if pages > 0:
+            tree.reserve(beyond)
+            held.take(pages)
         return True
 
     def release(self, seq: Sequence, /) -> None:
@@ -108,9 +111,7 @@ class Radix:
 
     def room(self, seq: Sequence, /) -> int:
         """Slots of its pages; until its prompt is kept, at most the prompt."""
-        held = self._of(seq)
-        room = held.slots
-        return room if held.kept else min(room, held.goal)
+        return self._of(seq).room
 
     def usage(self) -> Usage:
         """Locked paths and own pages are held, a page that several paths share once."""
@@ -129,17 +130,6 @@ class Radix:
     def slots(self, seq: Sequence, /) -> Int64:
         """The slot of every position that its pages have room for."""
         return slots(self._of(seq).pages(), self.block)
-
-    def _whole(self, tokens: int) -> int:
-        """Rounded up to whole pages."""
-        return -(-tokens // self.block) * self.block
-
-    def _take(self, held: Held, tokens: int) -> None:
-        """Own pages until there are `tokens` slots; that they can be had is known."""
-        beyond = tokens - held.slots
-        if beyond > 0:
-            self.tree.reserve(beyond)
-            held.take(-(-beyond // self.block))
 
     def _keep(self, held: Held) -> None:
         self._paths -= held.path

@@ -24,22 +24,19 @@ class Held:
     """`path` tokens of the tree up to `node`, then `own` pages.
 
     `goal`: tokens known at the start, all to be computed before the first new one. `kept`: they are
-    in the tree. Making one looks up the first `most` tokens and locks what is found.
+    in the tree. `slots`: of all its pages; `room`: of these, until they are kept, at most `goal`.
+    Making one looks up the first `most` tokens and locks what is found.
     """
 
-    __slots__ = ("goal", "kept", "node", "own", "path", "runs", "salt", "tree")
+    __slots__ = ("goal", "kept", "node", "own", "path", "room", "runs", "salt", "slots", "tree")
 
     def __init__(self, tree: RadixTree, salt: int, runs: Runs, goal: int, most: int) -> None:
         self.tree, self.salt, self.runs, self.goal = tree, salt, runs, goal
         self.node, self.path = tree.match(salt, runs, most)
         tree.lock(self.node)
         self.own = no_pages()
+        self.slots = self.room = self.path
         self.kept = False
-
-    @property
-    def slots(self) -> int:
-        """Slots of all its pages."""
-        return self.path + len(self.own) * self.tree.page
 
     def pages(self) -> Pages:
         """Its page ids in token order."""
@@ -47,7 +44,10 @@ class Held:
 
     def take(self, pages: int) -> None:
         """So many own pages more, which must be free."""
-        self.own += self.tree.free.take(pages)
+        tree = self.tree
+        self.own += tree.free.take(pages)
+        self.slots = slots = self.slots + pages * tree.page
+        self.room = slots if self.kept or slots < self.goal else self.goal
 
     def keep(self) -> None:
         """`goal` tokens, in whole pages, enter the tree and are locked there.
@@ -60,6 +60,7 @@ class Held:
         tree.lock(node)
         tree.unlock(self.node)
         self.node, self.path, self.kept = node, self.goal - self.goal % tree.page, True
+        self.room = self.slots
         del self.own[: (self.path - base) // tree.page]
 
     def finish(self, done: int) -> None:

@@ -186,8 +186,9 @@ class RadixTree:
 
         SGLang asks for a page beyond `tokens` where a page is more than a token.
         """
-        need = tokens if self.page == 1 else tokens + self.page
-        short = need - self.available
+        page = self.page
+        need = tokens if page == 1 else tokens + page
+        short = need - len(self.free) * page
         return self.evict(short) if short > 0 else None
 
     def evict(self, tokens: int) -> int:

@@ -21,13 +21,25 @@ def test_it_equals_the_model_and_every_slot_is_right() -> None:
     run(make, examples=400)
 
 
-class EvictsBeforeItLocks(Radix):
+class EvictsBeforeItLocks(RadixTree):
     """The lock on the hit path is missing while slots are taken for the rest."""
 
-    def _take(self, held: Held, tokens: int) -> None:
-        self.tree.unlock(held.node)
-        super()._take(held, tokens)
-        self.tree.lock(held.node)
+    def lock(self, node: Node) -> None:
+        self.late = node
+
+    def reserve(self, tokens: int) -> int | None:
+        evicted = super().reserve(tokens)
+        self.lock_late()
+        return evicted
+
+    def unlock(self, node: Node) -> None:
+        self.lock_late()
+        super().unlock(node)
+
+    def lock_late(self) -> None:
+        node, self.late = getattr(self, "late", None), None
+        if node is not None:
+            super().lock(node)
 
 
 class SplitsWithoutLocks(RadixTree):
@@ -188,6 +200,7 @@ class KeepsWhatWasNotComputed(Radix):
 
 
 TREES = (
+    EvictsBeforeItLocks,
     SplitsWithoutLocks,
     EvictsLocked,
     ForgetsTheLowerPart,
@@ -199,7 +212,6 @@ TREES = (
 )
 FREES = (GivesSorted, GivesBackwards, GivesToTheOtherEnd)
 ALLOCATORS = (
-    EvictsBeforeItLocks,
     LeakingRadix,
     TailFirstRadix,
     RefusesTooLate,

@@ -58,7 +58,7 @@ def spans(runs: Runs) -> Spans:
     size = [0] * requests  # blocks by their last request, and below as a Fenwick tree
     tree = [0] * (requests + 1)
     seen = 0
-    out: list[tuple[int, int, int, int, int, int]] = []
+    out: list[int] = []
     for request, path in enumerate(path_of):
         asked = asked_of[request]
         at = index = 0
@@ -77,7 +77,7 @@ def spans(runs: Runs) -> Spans:
                     while node:
                         above -= tree[node]
                         node &= node - 1
-                out.append((request, before, start, found, above, size[before]))
+                out += (request, before, start, found, above, size[before])
             moved = at - start
             size[before] -= moved
             node = before + 1

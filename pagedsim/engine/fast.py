@@ -112,7 +112,7 @@ class FastEngine:
             if self._glides():
                 before = self.steps
                 self.steps = glide(
-                    state, source, self.pricer, self.recorder, self.steps, self._finish
+                    state, self._horizon, self.pricer, self.recorder, self.steps, self._finish
                 )
                 if self.steps > before:
                     now = state.now_ns

@@ -11,16 +11,13 @@ from collections.abc import Callable
 from pagedsim.engine.jump import Pricer, jump
 from pagedsim.engine.recording import Recorder
 from pagedsim.engine.request import Request
-from pagedsim.engine.source import Source
 from pagedsim.engine.state import State
 from pagedsim.protocols import Limit, Load
-
-_FOR_EVER = float("inf")
 
 
 def glide(
     state: State,
-    source: Source,
+    horizon: Callable[[], float],
     pricer: Pricer,
     recorder: Recorder,
     step: int,
@@ -28,16 +25,16 @@ def glide(
 ) -> int:
     """Take steps from ``state.now_ns`` on, and move it; `step` is the number of the first.
 
-    Ends at an arrival, when nothing runs any more, or before a step in which somebody might be
-    refused room: that one needs a plan. `finish` is called at the end of each window that somebody
-    finishes at. Returns the number of the next step.
+    `horizon` says for how many ns nothing comes from outside. Ends at an arrival, when nothing
+    runs any more, or before a step in which somebody might be refused room: that one needs a plan.
+    `finish` is called at the end of each window that somebody finishes at. Returns the number of
+    the next step.
     """
     batch, allocator, capacity = state.batch, state.allocator, state.allocator.capacity
     while batch.decoding:
         now = state.now_ns
-        arrival = source.next_ns()
-        horizon = _FOR_EVER if arrival is None else arrival - now
-        if horizon <= 0 or state.grow_decoding(0) is None:
+        until = horizon()
+        if until <= 0 or state.grow_decoding(0) is None:
             break
         decoding, spill = batch.decoding, state.spill
         stored = batch.stored + decoding
@@ -47,7 +44,7 @@ def glide(
         if live < 0 or reserved < 0 or held + cached > capacity:
             break  # planning this step finds the same, and says what is wrong
         load = Load(decoding, 0, decoding, stored, stored)
-        steps, duration, ramp_ns = jump(state, pricer, recorder, load, horizon)
+        steps, duration, ramp_ns = jump(state, pricer, recorder, load, until)
         end = now + duration
         recorder.add(
             (step, steps, now, end, decoding, decoding, 0, decoding, stored, stored,

@@ -14,10 +14,11 @@ from cases import Endless, cases, examples
 from hypothesis import HealthCheck, Phase, given, settings
 
 from pagedsim.engine import fast as fast_module
+from pagedsim.engine import glide as glide_module
 from pagedsim.engine import jump as jump_module
 from pagedsim.engine.batch import Batch
 from pagedsim.engine.fast import FastEngine
-from pagedsim.engine.jump import Jump, Pricer
+from pagedsim.engine.jump import Pricer
 from pagedsim.engine.recording import Recorder
 from pagedsim.engine.source import Source
 from pagedsim.engine.state import State
@@ -35,6 +36,12 @@ def plant(function: Plant) -> Plant:
 def wrap(patch: pytest.MonkeyPatch, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     """Replace ``owner.name`` by ``make(what it was)``."""
     patch.setattr(owner, name, make(getattr(owner, name)))
+
+
+def wrap_jump(patch: pytest.MonkeyPatch, make: Any) -> None:
+    """Wherever a jump is made from."""
+    for module in (fast_module, glide_module):
+        wrap(patch, module, "jump", make)
 
 
 @plant
@@ -89,7 +96,7 @@ def an_arrival_ahead_of_an_ordered_queue_ends_no_jump(patch: pytest.MonkeyPatch)
 @plant
 def the_price_of_the_first_step_for_all(patch: pytest.MonkeyPatch) -> None:
     def make(was: Any) -> Any:
-        def jump(state: Any, pricer: Any, recorder: Any, load: Load, *more: Any) -> Jump:
+        def jump(state: Any, pricer: Any, recorder: Any, load: Load, *more: Any) -> Any:
             price = pricer.one(load)
             same = Pricer(pricer)
             same.one = lambda _: price  # type: ignore[method-assign]
@@ -99,7 +106,7 @@ def the_price_of_the_first_step_for_all(patch: pytest.MonkeyPatch) -> None:
         return jump
 
     patch.setattr(Pricer, "ns", Pricer.one, raising=False)
-    wrap(patch, fast_module, "jump", make)
+    wrap_jump(patch, make)
 
 
 @plant
@@ -128,7 +135,7 @@ def a_ramp_is_priced_one_step_late(patch: pytest.MonkeyPatch) -> None:
 @plant
 def pairs_do_not_grow_in_a_jump(patch: pytest.MonkeyPatch) -> None:
     def make(was: Any) -> Any:
-        def jump(state: Any, pricer: Any, recorder: Any, load: Load, *more: Any) -> Jump:
+        def jump(state: Any, pricer: Any, recorder: Any, load: Load, *more: Any) -> Any:
             one = pricer.one
             pricer.one = lambda later: one(later._replace(pairs=load.pairs))
             try:
@@ -138,19 +145,14 @@ def pairs_do_not_grow_in_a_jump(patch: pytest.MonkeyPatch) -> None:
 
         return jump
 
-    wrap(patch, fast_module, "jump", make)
+    wrap_jump(patch, make)
 
 
 def _asks(shift: int) -> Any:
     """`ask` that notes another tick, by way of the room that it reads."""
 
     def make(was: Any) -> Any:
-        def ask(self: Batch, seq: Any) -> None:
-            seq.room += shift
-            was(self, seq)
-            seq.room -= shift
-
-        return ask
+        return lambda self, seq, room: was(self, seq, room + shift)
 
     return make
 
@@ -168,7 +170,7 @@ def blocks_start_a_step_early(patch: pytest.MonkeyPatch) -> None:
 @plant
 def a_start_is_recorded_a_step_late(patch: pytest.MonkeyPatch) -> None:
     def make(was: Any) -> Any:
-        def jump(state: Any, pricer: Any, recorder: Recorder, *more: Any) -> Jump:
+        def jump(state: Any, pricer: Any, recorder: Recorder, *more: Any) -> Any:
             add, rows = recorder.add_starts, list[int]()
             recorder.add_starts = rows.extend
             try:
@@ -181,7 +183,7 @@ def a_start_is_recorded_a_step_late(patch: pytest.MonkeyPatch) -> None:
 
         return jump
 
-    wrap(patch, fast_module, "jump", make)
+    wrap_jump(patch, make)
 
 
 def _starts(change: Callable[[list[int]], list[int]]) -> Any:
@@ -221,9 +223,9 @@ def spill_is_one_too_many(patch: pytest.MonkeyPatch) -> None:
     """As if the last token were stored."""
 
     def make(was: Any) -> Any:
-        def fit(self: State, seq: Any) -> None:
+        def fit(self: State, seq: Any, tokens: int) -> None:
             seq.final += 1
-            was(self, seq)
+            was(self, seq, tokens)
             seq.final -= 1
 
         return fit

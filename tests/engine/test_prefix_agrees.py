@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from agreement import Fixed, Odd, Rising, assert_equal
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pagedsim.alloc.prefix import PrefixPaged
@@ -14,6 +15,8 @@ from pagedsim.engine.fast import FastEngine
 from pagedsim.engine.recording import Recording
 from pagedsim.engine.reference import ReferenceEngine
 from pagedsim.engine.schedulers import Orca, Static, Vllm
+from pagedsim.engine.state import State
+from pagedsim.errors import ContractError
 from pagedsim.trace.trace import Trace
 
 
@@ -128,3 +131,71 @@ def test_what_could_go_wrong_happens() -> None:
         assert seen[what] >= 60, (what, seen)
     for what in ("preemptions", "hits of the preempted", "jumps while blocked"):
         assert seen[what] >= 12, (what, seen)
+
+
+# Planted mistakes, each of which the property must find.
+
+
+def _no_want(patch: pytest.MonkeyPatch) -> None:
+    """A jump passes the step in which a block is filled that the blocked head could hit."""
+    patch.setattr(State, "want", lambda self, blocked: None)
+
+
+def _no_fill(patch: pytest.MonkeyPatch) -> None:
+    """Blocks that decoding fills get their key a step late, when the next one starts."""
+    patch.setattr(PrefixPaged, "fill", lambda self, seqs: None)
+
+
+def _cached_stays(patch: pytest.MonkeyPatch) -> None:
+    """In a jump, what is taken from the cache is not taken from its account."""
+    was = State._change
+
+    def change(self: State, before: Any) -> Any:
+        found = was(self, before)
+        return found and (found[0], 0)
+
+    patch.setattr(State, "_change", change)
+
+
+def _full_blocks_only_when_exceeded(patch: pytest.MonkeyPatch) -> None:
+    """A chunk that ends with its last block full does not ask."""
+    was = State.grow
+
+    def grow(self: State, seq: Any, tokens: int) -> bool:
+        return True if tokens <= seq.room else was(self, seq, tokens)
+
+    patch.setattr(State, "grow", grow)
+
+
+def _stale_hit(patch: pytest.MonkeyPatch) -> None:
+    """What was looked up stays true for ever."""
+    was = State.cached
+
+    def cached(self: State, seq: Any) -> int:
+        if self.__dict__.get("_seen", (None, 0))[0] is not seq:
+            self.__dict__["_seen"] = (seq, was(self, seq))
+        return self.__dict__["_seen"][1]
+
+    patch.setattr(State, "cached", cached)
+
+
+@pytest.mark.parametrize(
+    "plant", [_no_want, _no_fill, _cached_stays, _full_blocks_only_when_exceeded, _stale_hit]
+)
+def test_a_planted_mistake_is_found(plant: Any) -> None:
+    @settings(
+        max_examples=600,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
+    @given(sharing_traces(), setups(), steptimes)
+    def search(trace: Trace, setup: Any, steptime: Any) -> None:
+        assert_equal(*both(trace, *setup[:2], steptime, setup[2]), steptime.ns)
+
+    with pytest.MonkeyPatch.context() as patch:
+        plant(patch)
+        with pytest.raises((AssertionError, ContractError, KeyError)):
+            search()

@@ -16,7 +16,7 @@ import zlib
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -26,6 +26,7 @@ from pagedsim.alloc.radix_tree import RadixTree
 from pagedsim.analysis.recorded import Recorded, trace_of
 from pagedsim.analysis.verify import Difference, Outcome
 from pagedsim.errors import InputError
+from pagedsim.specs import MOST_PLACES
 from pagedsim.trace import Trace, load
 
 
@@ -43,14 +44,26 @@ class Alive:
     oom: bool = False
 
 
+class Config(msgspec.Struct, kw_only=True):
+    """What a header must say of a run; all else in it plays no part."""
+
+    capacity: int
+    page_size: Annotated[int, msgspec.Meta(ge=1)]
+    concurrency: Annotated[int, msgspec.Meta(ge=1)]
+    decode_chunk: Annotated[int, msgspec.Meta(ge=0)] = 0
+    eviction_policy: str = "lru"
+    need_sort: bool = False
+    disable: bool = False
+
+
 class Driver:
     """SGLang's use of its tree, without a scheduler."""
 
-    def __init__(self, trace: Trace, config: dict[str, Any]) -> None:
-        self.page, self.chunk = config["page_size"], config["decode_chunk"]
-        self.concurrency = config["concurrency"]
-        evict = make_evict(config["eviction_policy"])
-        self.tree = RadixTree(config["capacity"] // self.page, page=self.page, evict=evict)
+    def __init__(self, trace: Trace, config: Config) -> None:
+        self.page = page = config.page_size
+        self.chunk, self.concurrency = config.decode_chunk, config.concurrency
+        evict = make_evict(config.eviction_policy)
+        self.tree = RadixTree(config.capacity // page, page=page, evict=evict)
         self.alive: deque[Alive] = deque()
         self._trace = trace
 
@@ -125,29 +138,27 @@ def read_sglang(path: str | Path) -> Recorded:
             row = msgspec.json.decode(line, type=dict[str, Any])
             kinds.setdefault(row["kind"], []).append(row)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
-    except (msgspec.DecodeError, KeyError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be read: {reason}") from None
+    except (msgspec.DecodeError, KeyError, TypeError) as error:
         raise InputError(f"{place}: not a line of a recording: {error!r}") from None
-    if not kinds.get("header") or not kinds.get("req"):
-        raise InputError(f"{path}: no header or no requests; not a recording of SGLang")
-    summary = kinds.get("summary") or [{}]
-    return Recorded(path, kinds["header"][0], [], kinds["req"], summary[-1])
+    for kind, what in (("header", "header"), ("req", "requests"), ("summary", "summary")):
+        if not kinds.get(kind):
+            raise InputError(f"{path}: no {what}; not a whole recording of SGLang")
+    return Recorded(path, kinds["header"][0], [], kinds["req"], kinds["summary"][-1])
 
 
 def verify_sglang(path: str | Path, *, trace: str | Path | None = None) -> Outcome:
     """Replay a recording and compare every field. Raises InputError where it cannot be replayed."""
     recorded = read_sglang(path)
-    config = recorded.header.get("config", {})
-    _replayable(recorded.path, config)
+    config = _config(recorded)
     requests = load(trace if trace is not None else trace_of(recorded.path))
-    if len(requests) < len(recorded.requests):
-        raise InputError(
-            f"{recorded.path}: {len(recorded.requests)} requests are recorded, "
-            f"the trace {requests.name} has {len(requests)}"
-        )
-    ids: list[int] = requests.extra.get("ids", list(range(len(requests))))
+    lines = len(recorded.requests)
+    if lines != len(requests):
+        where, rows = recorded.path, len(requests)
+        raise InputError(f"{where}: {lines} requests are recorded, {requests.name} has {rows}")
     seen: dict[str, None] = {}
-    difference = _compare(recorded, Driver(requests, config), ids, seen)
+    difference = _compare(recorded, Driver(requests, config), seen)
     return Outcome(
         path=str(recorded.path),
         engine=f"sglang {recorded.header.get('version')}",
@@ -158,28 +169,31 @@ def verify_sglang(path: str | Path, *, trace: str | Path | None = None) -> Outco
     )
 
 
-def _replayable(path: Path, config: dict[str, Any]) -> None:
-    for key, least in (("page_size", 1), ("concurrency", 1), ("decode_chunk", 0)):
-        _at_least(path, config, key, least)
-    _at_least(path, config, "capacity", config["page_size"])
-    for key in ("need_sort", "disable"):
-        if config.get(key):
-            raise InputError(f"{path}: {key} is true; such a run cannot be replayed")
-    if (policy := config.get("eviction_policy")) not in POLICIES:
+def _config(recorded: Recorded) -> Config:
+    """The header's configuration. InputError where it is incomplete or cannot be replayed."""
+    path = recorded.path
+    try:
+        config = msgspec.convert(recorded.header.get("config", {}), Config)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}:1: config: {error}") from None
+    if not config.page_size <= config.capacity <= MOST_PLACES * config.page_size:
+        most = MOST_PLACES * config.page_size
         raise InputError(
-            f"{path}: eviction_policy is {policy!r}, must be one of {', '.join(POLICIES)}"
+            f"{path}:1: config: capacity is {config.capacity}, "
+            f"must be >= {config.page_size} and <= {most}"
         )
+    if config.eviction_policy not in POLICIES:
+        known = ", ".join(POLICIES)
+        raise InputError(
+            f"{path}:1: config: eviction_policy is {config.eviction_policy!r}, "
+            f"must be one of {known}"
+        )
+    if config.need_sort or config.disable:
+        raise InputError(f"{path}: a run with need_sort or disable cannot be replayed")
+    return config
 
 
-def _at_least(path: Path, config: dict[str, Any], key: str, least: int) -> None:
-    value = config.get(key)
-    if not isinstance(value, int) or value < least:
-        raise InputError(f"{path}: {key} is {value}, must be >= {least}")
-
-
-def _compare(
-    recorded: Recorded, driver: Driver, ids: list[int], seen: dict[str, None]
-) -> Difference | None:
+def _compare(recorded: Recorded, driver: Driver, seen: dict[str, None]) -> Difference | None:
     """Run the requests; the first difference. `seen` collects the fields compared."""
     tree = driver.tree
     prompts = hits = evicted = 0
@@ -188,7 +202,7 @@ def _compare(
         prompts, hits, evicted = prompts + seq.prompt, hits + seq.hit, evicted + seq.evicted
         order = driver.slots(seq)
         ours = {
-            "id": ids[row],
+            "id": row,
             "oom": seq.oom,  # first, for what follows is then a consequence
             "prompt_len": seq.prompt,
             "output_len": seq.output,
@@ -202,7 +216,7 @@ def _compare(
             "slots_tail": order[-4:],
             "slots_crc": zlib.crc32(",".join(map(str, order)).encode()),
         }
-        if (difference := _first(f"request {ids[row]}", ours, line, seen)) or seq.oom:
+        if (difference := _first(f"request {row}", ours, line, seen)) or seq.oom:
             return difference
     while driver.alive:
         driver.finish()

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pagedsim.analysis.verify import verify
-from pagedsim.analysis.verify_sglang import Driver, is_sglang
+from pagedsim.analysis.verify_sglang import Config, Driver, is_sglang
 from pagedsim.cli import app
 from pagedsim.errors import InputError
 from pagedsim.trace import load
@@ -82,11 +82,12 @@ def test_the_command_reports_it_and_exits_with_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("need_sort", True, "need_sort is true; such a run cannot be replayed"),
-        ("disable", True, "disable is true; such a run cannot be replayed"),
-        ("page_size", 0, "page_size is 0, must be >= 1"),
-        ("concurrency", None, "concurrency is None, must be >= 1"),
-        ("capacity", 8, "capacity is 8, must be >= 16"),
+        ("need_sort", True, "a run with need_sort or disable cannot be replayed"),
+        ("disable", True, "a run with need_sort or disable cannot be replayed"),
+        ("page_size", 0, r"config: Expected `int` >= 1 - at `\$.page_size`"),
+        ("concurrency", None, r"config: Expected `int`, got `null` - at `\$.concurrency`"),
+        ("capacity", 8, "capacity is 8, must be >= 16 and <= 1073741824"),
+        ("capacity", 10**12, "capacity is 1000000000000, must be >= 16 and <= 1073741824"),
         (
             "eviction_policy",
             "random",
@@ -114,10 +115,20 @@ def test_a_line_that_is_none_is_named(tmp_path: Path) -> None:
         verify(path)
 
 
-def test_a_longer_recording_than_its_trace_is_refused(tmp_path: Path) -> None:
-    path = edited(tmp_path, lambda rows: rows.insert(5, dict(rows[4])))
-    with pytest.raises(InputError, match="61 requests are recorded, the trace exact60 has 60"):
-        verify(path)
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda rows: rows.insert(5, dict(rows[4])), "61 requests are recorded, exact60 has 60"),
+        (lambda rows: rows.pop(5), "59 requests are recorded, exact60 has 60"),
+        (lambda rows: rows.pop(), "no summary; not a whole recording of SGLang"),
+        (lambda rows: rows.__delitem__(slice(1, -1)), "no requests; not a whole recording"),
+        (lambda rows: rows[0].update(config=[]), "config: Expected `object`, got `array`"),
+        (lambda rows: rows[0].pop("config"), "config: Object missing required field `capacity`"),
+    ],
+)
+def test_a_recording_that_is_not_whole_is_refused(tmp_path: Path, edit: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        verify(edited(tmp_path, edit))
 
 
 def test_a_pool_that_is_too_small_runs_out(tmp_path: Path) -> None:
@@ -134,13 +145,9 @@ def test_a_pool_that_is_too_small_runs_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("chunk", [0, 1, 7])
 @pytest.mark.parametrize("page", [1, 4, 16])
 def test_the_driver_ends_with_everything_free_or_stored(policy: str, chunk: int, page: int) -> None:
-    config = {
-        "capacity": 1200,
-        "page_size": page,
-        "concurrency": 3,
-        "decode_chunk": chunk,
-        "eviction_policy": policy,
-    }
+    config = Config(
+        capacity=1200, page_size=page, concurrency=3, decode_chunk=chunk, eviction_policy=policy
+    )
     trace = load(FOLDER / "trace_dup_salt40.json")
     driver = Driver(trace, config)
     for row in range(len(trace)):

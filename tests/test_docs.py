@@ -8,6 +8,7 @@ command. Commands run in a folder with a trace `requests.csv` and the repository
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import json
 import re
@@ -15,14 +16,19 @@ import shlex
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_type_hints
 
+import msgspec
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from pagedsim import simulate
+from pagedsim.analysis.results import Result
 from pagedsim.cli import app
-from pagedsim.trace import load
+from pagedsim.device.sizing import Sizing
+from pagedsim.engine.recording import Window
+from pagedsim.trace import load, stats
 from pagedsim.trace.make import make
 from pagedsim.trace.recipe import read
 
@@ -209,3 +215,24 @@ def test_links_lead_somewhere() -> None:
                 titles = re.findall(r"^#+ (.+)$", there.read_text(encoding="utf-8"), re.MULTILINE)
                 slugs = [re.sub(r"[^\w -]", "", t.lower()).replace(" ", "-") for t in titles]
                 assert anchor in slugs, f"{page.name}: {target}"
+
+
+def fields(kind: Any) -> Iterator[str]:
+    """Names of a class's fields, and of those of the classes that they hold."""
+    for name, hint in get_type_hints(kind).items():
+        yield name
+        for inner in (hint, *get_args(hint)):
+            if msgspec.inspect.is_struct_type(inner) or dataclasses.is_dataclass(inner):
+                yield from fields(inner)
+
+
+def test_every_number_that_is_reported_is_defined() -> None:
+    text = (ROOT / "docs" / "model.md").read_text(encoding="utf-8")
+    words = set(re.findall(r"\w+", text))
+    info = stats.summary(load("chat-shared", limit=50))
+    inner = [name for part in info.values() if isinstance(part, dict) for name in part]
+    names = {*fields(Result), *fields(Sizing), *info, *(n for n in inner if isinstance(n, str))}
+    assert len(names) > 150
+    assert names - words == set()
+    frame = simulate(load("chat", limit=5), max_len=16384).requests_frame()
+    assert {*Window._fields, *frame.columns} - words == set()

@@ -83,7 +83,7 @@ def _usage(error: Any) -> str:
     close = getattr(error, "possibilities", None)
     kind = type(error).__name__
     if kind == "NoSuchOption" and not close:
-        names = [max(p.opts, key=len) for p in context.command.params if p.opts[0].startswith("-")]
+        names = [p.opts[0] for p in context.command.params if p.opts[0].startswith("-")]
         text += f"; there are {', '.join(sorted(names))}"
     elif text.startswith("No such command"):
         text += f"; there are {', '.join(context.command.list_commands(context))}"

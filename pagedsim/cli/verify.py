@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from pagedsim.cli.options import one_of, option
+from pagedsim.errors import SpecError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,14 +34,34 @@ def verify(
         ),
     ] = None,
     engine: Annotated[
-        str, typer.Option("--engine", metavar="fast|reference", help="which engine replays")
+        str, one_of("--engine", "fast", "reference", help="which engine replays")
     ] = "fast",
+    json: Annotated[
+        str | None,
+        option("--json", metavar="FILE", help="write JSON to FILE, - for standard output"),
+    ] = None,
+    no_color: Annotated[bool, option("--no-color", help="no colours")] = False,
 ) -> None:
     """Replay recorded runs of real engines and compare step by step; exit 1 on any difference."""
+    for path in filter(None, (*recordings, trace)):
+        if json is not None and os.path.realpath(path) == os.path.realpath(json):
+            raise SpecError(f"--json: {json} is compared as well: give another name")
+    outcomes = _shown(recordings, trace, engine, quiet=json == "-", no_color=no_color)
+    if json is not None:
+        _write(json, outcomes)
+    if any(outcome.difference for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def _shown(
+    recordings: list[str], trace: str | None, engine: str, *, quiet: bool, no_color: bool
+) -> list[Outcome]:
+    """Compare one recording after another and print each as it is done."""
     from pagedsim.analysis.verify import verify as compare
     from pagedsim.present.tables import console
 
-    out = console()
+    out = console(no_color=no_color)
+    out.quiet = quiet
     room = out.width - _VERDICT - sum(_WIDTHS) - len(_WIDTHS)
     width = max(min(room, max(len(_name(path)) for path in recordings)), 9)
     outcomes: list[Outcome] = []
@@ -48,8 +72,27 @@ def verify(
         outcomes.append(outcome)
         _report(out, outcome, width)
     _summary(out, outcomes)
-    if any(outcome.difference for outcome in outcomes):
-        raise typer.Exit(1)
+    return outcomes
+
+
+def _write(path: str, outcomes: list[Outcome]) -> None:
+    """The same as JSON: a first difference as `where`, `field`, `ours` and `recorded`."""
+    import msgspec
+
+    from pagedsim.files import write_whole
+
+    rows = [
+        {
+            **outcome._asdict(),
+            "agrees": outcome.difference is None,
+            "difference": outcome.difference and outcome.difference._asdict(),
+        }
+        for outcome in outcomes
+    ]
+    found = {"schema": "pagedsim.verify/1", "recordings": rows}
+    data = msgspec.json.encode(found, enc_hook=str)
+    with write_whole(path) as file:
+        file.write(msgspec.json.format(data, indent=2) + b"\n")
 
 
 def _report(out: Console, outcome: Outcome, width: int) -> None:

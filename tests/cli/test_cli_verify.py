@@ -68,6 +68,22 @@ def test_of_a_mapping_only_what_differs_is_shown(recording: Path) -> None:
     assert max(map(cell_len, said.out.splitlines())) <= 80
 
 
+def test_json(recording: Path, folder: Path) -> None:
+    other = _changed(recording, "free", 7)
+    said = pagedsim("verify", recording, other, "--json", "-")
+    assert said.code == 1
+    found = msgspec.json.decode(said.out)
+    assert list(found) == ["schema", "recordings"]
+    good, bad = found["recordings"]
+    assert (good["agrees"], good["difference"], good["steps"]) == (True, None, 600)
+    assert bad["agrees"] is False
+    assert bad["difference"]["where"] == "step 9"
+    assert bad["difference"]["recorded"] == 7
+    assert pagedsim("verify", recording, "--json", "v.json").out.startswith("         recording")
+    assert msgspec.json.decode((folder / "v.json").read_bytes())["recordings"] == [good]
+    assert refused("verify", other, "--json", other).endswith("give another name")
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_recording_is_a_line_at_any_width(recording: Path, width: int) -> None:
     long = recording.with_name("uniq200_burst__" + "long_" * 20 + ".jsonl.gz")

@@ -18,7 +18,7 @@ def make(capacity: int, page: int, evict: str) -> Radix:
 
 
 def test_it_equals_the_model_and_every_slot_is_right() -> None:
-    run(make, examples=400)
+    run(make, examples=300)
 
 
 class EvictsBeforeItLocks(RadixTree):

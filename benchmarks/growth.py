@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from common import (
     Settings,
@@ -29,8 +30,8 @@ RATE = 5.5  # requests a second
 SEED = 1
 
 
-def child(requests: int) -> None:
-    """Make the trace, replay it, print what it took as JSON."""
+def generated(requests: int) -> Any:
+    """The trace of that size."""
     import msgspec
 
     from pagedsim.trace import bundled
@@ -40,7 +41,12 @@ def child(requests: int) -> None:
     place = bundled.recipe("chat")
     assert place is not None
     recipe = msgspec.structs.replace(read(place), arrivals=Gamma(rate=RATE, cv=1.09))
-    trace = make(recipe, seed=SEED, requests=requests)
+    return make(recipe, seed=SEED, requests=requests)
+
+
+def child(requests: int) -> None:
+    """Make the trace, replay it, print what it took as JSON."""
+    trace = generated(requests)
     settings = Settings("roofline")
     before = peak_bytes()
     seconds, recording = replay(trace, settings)

@@ -222,7 +222,9 @@ def fields(kind: Any) -> Iterator[str]:
     for name, hint in get_type_hints(kind).items():
         yield name
         for inner in (hint, *get_args(hint)):
-            if msgspec.inspect.is_struct_type(inner) or dataclasses.is_dataclass(inner):
+            if isinstance(inner, type) and (
+                issubclass(inner, msgspec.Struct) or dataclasses.is_dataclass(inner)
+            ):
                 yield from fields(inner)
 
 

@@ -90,6 +90,28 @@ def weighted_ranks(values: Int64, weights: Int64, percents: Sequence[int]) -> li
     return ranks
 
 
+class Tally:
+    """Weights by value, added a chunk at a time; memory for the values that differ."""
+
+    def __init__(self) -> None:
+        self._values = self._weights = np.zeros(0, np.int64)
+
+    def add(self, values: Int64, weights: Int64) -> None:
+        """Count each value with its weight; O(n log n) of these and those there are."""
+        values = np.concatenate((self._values, values))
+        weights = np.concatenate((self._weights, weights))
+        if not len(values):
+            return
+        order = np.argsort(values, kind="stable")
+        values = values[order]
+        first = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
+        self._values, self._weights = values[first], np.add.reduceat(weights[order], first)
+
+    def ranks(self, percents: Sequence[int]) -> list[int]:
+        """`weighted_ranks` of all that was added."""
+        return weighted_ranks(self._values, self._weights, percents)
+
+
 def ranks(values: npt.NDArray[Number], percents: Sequence[int]) -> list[Number]:
     """Nearest-rank percentiles, every value counting once; empty where there is none."""
     count = len(values)
@@ -111,4 +133,4 @@ def _limbs(values: Int64) -> list[Int64]:
     return [(values >> (_LIMB * i)) & mask for i in range(count)]
 
 
-__all__ = ["integral", "overlap", "ranks", "share", "total", "weighted_ranks"]
+__all__ = ["Tally", "integral", "overlap", "ranks", "share", "total", "weighted_ranks"]

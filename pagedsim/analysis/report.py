@@ -15,14 +15,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from pagedsim.analysis import integrals, requests, results, series, span
 from pagedsim.analysis.results import TERMS, Run, Spread
-from pagedsim.engine.recording import BLOCKED, Recording, Status, Window
+from pagedsim.analysis.stepwise import PERCENTS, SupportsBounds, by_step, spread_of
+from pagedsim.analysis.timed import Timed
+from pagedsim.engine.recording import BLOCKED, Recording, Status
 from pagedsim.protocols import Int64, Limit, StepTime
 from pagedsim.trace.trace import Trace
 
@@ -30,26 +32,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-
-
-@runtime_checkable
-class SupportsBounds(Protocol):
-    """A step-time model that knows what a step is bound by; columns of loads in, a row a step."""
-
-    ridge: float  # FLOPs a byte at which the device's compute and bandwidth balance
-
-    def bounds(self, tokens: Int64, pairs: Int64, context: Int64, /) -> Mask:
-        """True where a step is bound by compute, False where by bandwidth."""
-        ...
-
-    def intensities(
-        self, tokens: Int64, pairs: Int64, context: Int64, /
-    ) -> npt.NDArray[np.float64]:
-        """FLOPs a byte of each."""
-        ...
-
-
-_PERCENTS = (0, 50, 90, 99, 100)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,39 +49,43 @@ class Report:
         return f"<Report {self.name!r}: {len(self.finished)} of {len(self.trace)} finished>"
 
     @cached_property
+    def timed(self) -> Timed:
+        """The windows over the span; sums over time come from here."""
+        return Timed(self.recording, self.steptime, self.span_ns)
+
+    @cached_property
     def steps(self) -> Int64:
-        """int64[steps, columns of `Window`]: the steps of which some part is in the span."""
-        rows = np.concatenate([*series.steps(self.recording, self.steptime)])
-        start, end = (rows[:, Window._fields.index(name)] for name in ("start_ns", "end_ns"))
-        return rows[integrals.overlap(start, end, self.span_ns) > 0]
+        """int64[steps, columns of `Window`]: the steps of which some part is in the span.
+
+        For whoever wants them all at once; no number of the report needs that.
+        """
+        return np.concatenate([rows for rows, _ in self.timed.steps()])
 
     @cached_property
     def weights(self) -> Int64:
         """int64[steps]: ns of each step that lie in the span, each above 0."""
         return integrals.overlap(self.column("start_ns"), self.column("end_ns"), self.span_ns)
 
-    @cached_property
+    @property
     def busy_ns(self) -> int:
         """Time in the span in which a step runs: the weight of everything."""
-        return integrals.total(self.weights)
+        return self.timed.busy_ns
 
     def column(self, name: str) -> Int64:
         """A column of `steps` by its name in `Window`, or ``"idle"``."""
-        if name == "idle":
-            return series.idle(self.steps, self.recording.capacity)
-        return self.steps[:, Window._fields.index(name)]
+        return series.column(self.steps, name, self.recording.capacity)
 
     def integral(self, name: str) -> int:
         """Σ column · ns over the span: an exact integer."""
-        return integrals.integral(self.column(name), self.weights)
+        return self.timed.integral(name)
 
     def mean(self, name: str) -> float | None:
         """Time-weighted mean of a column; None where no step ran."""
         return integrals.share(self.integral(name), self.busy_ns)
 
-    def time_share(self, steps: Mask) -> float | None:
-        """Share of the busy time that the steps picked by `steps` take."""
-        return integrals.share(integrals.total(self.weights[steps]), self.busy_ns)
+    def _time_share(self, rows: Mask) -> float | None:
+        """Share of the busy time that the picked rows of `timed` take."""
+        return integrals.share(integrals.total(self.timed.weights[rows]), self.busy_ns)
 
     @cached_property
     def integrals(self) -> dict[str, int]:
@@ -118,49 +104,38 @@ class Report:
             waste_of_held=integrals.share(sums["held"] - sums["live"], sums["held"]),
         )
 
-    def spread(self, name: str, unit: int = 1) -> Spread | None:
-        """Smallest, largest and nearest ranks of a column over time, in `unit`s."""
-        found = integrals.weighted_ranks(self.column(name), self.weights, _PERCENTS)
-        return Spread(*(value / unit for value in found)) if found else None
-
     @cached_property
+    def _by_step(self) -> tuple[dict[str, Spread], results.Compute | None]:
+        """What no sum tells, in one pass over the steps."""
+        return by_step(self.timed, (*TERMS, "shared", "held"), self.steptime)
+
+    @property
     def memory_spread(self) -> dict[str, Spread]:
         """Of each term, of shared and held: shares of the capacity."""
-        spreads = {name: self.spread(name, self.recording.capacity) for name in self.integrals}
-        return {name: found for name, found in spreads.items() if found is not None}
+        return self._by_step[0]
+
+    @property
+    def compute(self) -> results.Compute | None:
+        """By what the steps are bound, if the step-time model can say."""
+        return self._by_step[1]
 
     @cached_property
     def batch(self) -> results.Batch:
         """Running sequences."""
-        peak = int(self.column("batch").max(initial=0))
-        return results.Batch(mean=self.mean("batch"), peak=peak, spread=self.spread("batch"))
+        batch = self.timed.column("batch")
+        spread = spread_of(integrals.weighted_ranks(batch, self.timed.weights, PERCENTS))
+        return results.Batch(mean=self.mean("batch"), peak=int(batch.max(initial=0)), spread=spread)
 
     @cached_property
     def binds(self) -> results.Binds:
         """What kept the batch from being larger, as shares of time."""
-        limit = self.column("limit") % BLOCKED
-        return results.Binds(**{of.name.lower(): self.time_share(limit == of) for of in Limit})
+        limit = self.timed.column("limit") % BLOCKED
+        return results.Binds(**{of.name.lower(): self._time_share(limit == of) for of in Limit})
 
     @cached_property
     def blocked(self) -> float | None:
         """Share of time with the head of the queue blocked."""
-        return self.time_share(self.column("limit") >= BLOCKED)
-
-    @cached_property
-    def compute(self) -> results.Compute | None:
-        """By what the steps are bound, if the step-time model can say."""
-        model = self.steptime
-        if not isinstance(model, SupportsBounds):
-            return None
-        loads = [self.column(name) for name in ("tokens", "pairs", "context")]
-        by_compute, intensities = model.bounds(*loads), model.intensities(*loads)
-        mean = float(intensities @ self.weights) / self.busy_ns if self.busy_ns else None
-        return results.Compute(
-            compute_bound=self.time_share(by_compute),
-            bandwidth_bound=self.time_share(~by_compute),
-            intensity=mean,
-            ridge=model.ridge,
-        )
+        return self._time_share(self.timed.column("limit") >= BLOCKED)
 
     @cached_property
     def arrived(self) -> Int64:
@@ -198,10 +173,10 @@ class Report:
     @cached_property
     def span(self) -> results.Span | None:
         """What the averages are over, in s from the first arrival; None where no step ran."""
-        if not len(self.steps):
+        if not self.timed.count:
             return None
         origin = span.first_arrival(self.recording)
-        whole = (origin, int(self.column("end_ns").max()))
+        whole = (origin, int(self.timed.column("end_ns").max()))
         low, high = ((at - origin) / 10**9 for at in self.span_ns or whole)
         return results.Span(
             from_s=low, to_s=high, busy_s=self.busy_ns / 10**9, whole=self.span_ns is None
@@ -234,7 +209,7 @@ class Report:
             latency=self.latency,
             provenance=self.provenance,
             unfinished=len(self.rows(Status.UNFINISHED)),
-            steps=len(self.steps),
+            steps=self.timed.count,
             blocked=self.blocked,
             span=self.span,
             memory_spread=self.memory_spread,

@@ -45,12 +45,12 @@ def steps(
     while start < max(len(windows), 1):
         before = last[start - 1] if start else 0
         end = max(int(np.searchsorted(last, before + rows, side="right")), start + 1)
-        yield _expanded(recording, steptime, start, end)
+        yield expanded(recording, steptime, start, end)
         start = end
 
 
-def _expanded(recording: Recording, steptime: StepTime | None, first: int, last: int) -> Int64:
-    """The steps of the windows [first, last)."""
+def expanded(recording: Recording, steptime: StepTime | None, first: int, last: int) -> Int64:
+    """The steps of the windows [first, last), as `steps` has them."""
     windows = recording.windows[first:last]
     counts = windows[:, _AT["steps"]]
     if (counts == 1).all():
@@ -118,6 +118,11 @@ def idle(rows: Int64, capacity: int) -> Int64:
     """int64[rows]: the sixth term, what the other five of each row leave of the capacity."""
     used: Int64 = rows[:, _AT["live"] : _AT["cached"] + 1].sum(axis=1)
     return capacity - used
+
+
+def column(rows: Int64, name: str, capacity: int) -> Int64:
+    """A column of `Window` by its name, or ``"idle"``."""
+    return idle(rows, capacity) if name == "idle" else rows[:, _AT[name]]
 
 
 def windows_frame(recording: Recording) -> pl.DataFrame:
@@ -230,6 +235,8 @@ def _named(name: str, values: Int64, names: type[Limit] | type[Status]) -> pl.Se
 
 __all__ = [
     "CHUNK",
+    "column",
+    "expanded",
     "idle",
     "requests_frame",
     "steps",

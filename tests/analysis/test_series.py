@@ -41,6 +41,7 @@ def _jumps() -> Recording:
         window(step=0, steps=3, end_ns=300, ramp_ns=340, reserved=4, internal=2, **first),
         window(
             **then | {"step": 3, "steps": 2, "start_ns": 300, "end_ns": 600, "external": 82},
+            ramp_ns=160,
             limit=1 + BLOCKED,
         ),
     ]

@@ -52,7 +52,9 @@ def plain(row: dict[str, str]) -> bool:
 
 
 WITH_GIB = [r for r in rows() if plain(r) and r["kv_mem_gib_per_rank"]]
-needs_logs = pytest.mark.skipif(not WITH_GIB, reason="the reference logs are not on this machine")
+needs_logs = pytest.mark.skipif(
+    not WITH_GIB, reason=f"reference data: there is no {LOGS} (set PAGEDSIM_SHARED)"
+)
 
 
 def bytes_by_row(row: dict[str, str]) -> Fraction:

@@ -168,7 +168,9 @@ def test_published_active_parameters() -> None:
         assert counted == pytest.approx(billions, rel=0.13), name
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the reference facts are not on this machine")
+@pytest.mark.skipif(
+    not SHARED.is_dir(), reason=f"reference data: {SHARED} is no folder (set PAGEDSIM_SHARED)"
+)
 def test_built_in_models_match_the_reference() -> None:
     rows = json.loads((SHARED / "reference" / "models.json").read_text())
     names = [name for name in rows if name != "_readme"]

@@ -1,0 +1,123 @@
+"""What a recording adds up to over a span of time, its windows left as they are.
+
+A window of many steps is its first step, held for all of its time, and what changes from there. Of
+the changes a recording has exact sums: `ramp_ns` = Σ j · ns of step j for what grows by one a
+sequence and step, and a `Start` row for slots that are taken `at_ns` after the window began::
+
+    live |          __.....         Σ live · ns = live · ns + sequences · ramp_ns
+         |     __.''
+         |__.''__________________ ns
+    held |          ________         Σ held · ns = held · ns + Σ taken · (ns - at_ns)
+         |_________|
+         |__________at___________ ns
+
+So an integral costs O(windows + starts), not O(steps). Windows that the span cuts are taken apart;
+all are only for percentiles and for what bounds a step, a chunk at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from pagedsim.analysis import integrals, series
+from pagedsim.engine.recording import BLOCKED, Recording, Start, Window
+from pagedsim.protocols import Int64, StepTime
+
+_AT = {name: at for at, name in enumerate(Window._fields)}
+_GROWN = frozenset(("pairs", "context", "live"))  # by `sequences` a step
+_TAKEN = frozenset(("held", "internal", "cached"))  # as `Start` rows say
+_OF_A_STEP = frozenset(("step", "steps", "start_ns", "end_ns", "ramp_ns"))
+
+
+class Timed:
+    """A recording over the half-open `span` of ns, None for all of it.
+
+    `rows` are the windows that lie inside whole, then the steps of those that the span cuts;
+    `weights` are their ns inside, each above 0.
+    """
+
+    def __init__(
+        self, recording: Recording, steptime: StepTime | None, span: tuple[int, int] | None
+    ) -> None:
+        self._recording, self._steptime, self._span = recording, steptime, span
+        windows = recording.windows
+        took = windows[:, _AT["end_ns"]] - windows[:, _AT["start_ns"]]
+        inside = self._inside(windows)
+        whole = (inside == took) & (inside > 0)
+        parts = [windows[whole]]
+        for at in np.flatnonzero((inside > 0) & ~whole).tolist():
+            steps = series.expanded(recording, steptime, at, at + 1)
+            parts.append(steps[self._inside(steps) > 0])
+        self.rows: Int64 = np.concatenate(parts)
+        self.weights = self._inside(self.rows)
+        within = whole[recording.starts[:, Start._fields.index("window")]]
+        self._starts = recording.starts[within]
+
+    def _inside(self, rows: Int64) -> Int64:
+        return integrals.overlap(rows[:, _AT["start_ns"]], rows[:, _AT["end_ns"]], self._span)
+
+    def column(self, name: str) -> Int64:
+        """A column of `rows`: of the first step of each."""
+        return self.rows[:, _AT[name]]
+
+    @property
+    def capacity(self) -> int:
+        """Slots."""
+        return self._recording.capacity
+
+    @cached_property
+    def busy_ns(self) -> int:
+        """Time in which a step runs: the weight of everything."""
+        return integrals.total(self.weights)
+
+    @cached_property
+    def count(self) -> int:
+        """Steps of which some part is inside."""
+        return int(self.column("steps").sum())
+
+    def integral(self, name: str) -> int:
+        """Σ column · ns over the steps inside, exact; `name` is a column of `Window` or idle."""
+        assert name not in _OF_A_STEP, f"{name} is no quantity that is held for a time"
+        if name == "idle":
+            others = ("live", "reserved", "internal", "external", "cached")
+            return self.capacity * self.busy_ns - sum(map(self.integral, others))
+        first = integrals.integral(self.column(name), self.weights)
+        if name in _GROWN:
+            return first + self._growth
+        if name in _TAKEN:
+            return first + self._taken(name)
+        if name == "reserved":
+            return first + self._taken("held") - self._taken("internal") - self._growth
+        if name == "external":
+            return first - self._taken("held", blocked=True) - self._taken("cached", blocked=True)
+        return first
+
+    @cached_property
+    def _growth(self) -> int:
+        """Σ j · sequences · ns of step j."""
+        return integrals.integral(self.column("sequences"), self.column("ramp_ns"))
+
+    def _taken(self, name: str, *, blocked: bool = False) -> int:
+        """Σ slots taken within windows · the ns for which they then are; of blocked ones only."""
+        starts, windows = self._starts, self._recording.windows
+        of = starts[:, Start._fields.index("window")]
+        if blocked:
+            there = windows[of, _AT["limit"]] >= BLOCKED
+            starts, of = starts[there], of[there]
+        slots = starts[:, Start._fields.index(name)]
+        began = windows[of, _AT["start_ns"]] + starts[:, Start._fields.index("at_ns")]
+        left = windows[of, _AT["end_ns"]] - began
+        more, less = slots.clip(0), (-slots).clip(0)  # what is cached may become fewer
+        return integrals.integral(more, left) - integrals.integral(less, left)
+
+    def steps(self) -> Iterator[tuple[Int64, Int64]]:
+        """Chunks of the steps inside, and the ns of each; ContractError as `series.steps`."""
+        for rows in series.steps(self._recording, self._steptime):
+            weights = self._inside(rows)
+            yield rows[weights > 0], weights[weights > 0]
+
+
+__all__ = ["Timed"]

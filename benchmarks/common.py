@@ -141,14 +141,25 @@ def done(trace: Any, recording: Any) -> Work:
 
 def known(trace: Any, settings: Settings, work: Work) -> bool:
     """Whether this replay is written down; an AssertionError if its figures are others."""
-    place = Path(__file__).with_name("known.toml")
-    for entry in tomllib.loads(place.read_text(encoding="utf-8"))["replay"]:
-        about = (entry["sha256"] or entry["name"], entry["requests"], entry["settings"])
-        if about == (trace.sha256 or trace.name, len(trace), settings._asdict()):
+    for entry in entries():
+        if same(entry, trace, settings):
             said = Work(**entry["work"])
-            assert work == said, f"{settings}: {work}, known are {said}"
+            assert work == said, f"{settings}: {work}; known are {said} (known.py writes them)"
             return True
     return False
+
+
+def entries() -> list[dict[str, Any]]:
+    """The replays that are written down."""
+    place = Path(__file__).with_name("known.toml")
+    found: list[dict[str, Any]] = tomllib.loads(place.read_text(encoding="utf-8"))["replay"]
+    return found
+
+
+def same(entry: dict[str, Any], trace: Any, settings: Settings) -> bool:
+    """Whether that is this replay. A generated trace goes by its name."""
+    about = (entry["sha256"] or entry["name"], entry["requests"], entry["settings"])
+    return about == (trace.sha256 or trace.name, len(trace), settings._asdict())
 
 
 # Processes.

@@ -93,6 +93,19 @@ def test_reading_two_formats(tmp_path: Path) -> None:
     assert "prefix=on" in said
 
 
+def test_known_work_is_written_as_it_is_read(tmp_path: Path) -> None:
+    jsonl = tmp_path / "small.jsonl"
+    jsonl.write_text(
+        '{"timestamp": 0, "input_length": 600, "output_length": 50, "hash_ids": [0, 1]}\n'
+    )
+    run("known", jsonl, "--sizes", "20", "--to", tmp_path / "known.toml")
+    found = tomllib.loads((tmp_path / "known.toml").read_text(encoding="utf-8"))["replay"]
+    kept = tomllib.loads((FOLDER / "known.toml").read_text(encoding="utf-8"))["replay"]
+    assert found[0] == kept[0]
+    assert [each["requests"] for each in found] == [2000, 1, 1, 20]
+    assert found[1]["work"]["steps"] == 50
+
+
 @pytest.fixture
 def common() -> Any:
     """The module that benchmarks share, under a name that nothing else has."""

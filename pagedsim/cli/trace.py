@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from pagedsim.cli.options import counted, one_of, option
+
 app = typer.Typer(
     help="Look at request traces; convert, make and fetch them.",
     no_args_is_help=True,
@@ -17,22 +19,18 @@ app = typer.Typer(
 )
 
 _Json = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write JSON to FILE, - for stdout.")
+    str | None, option("--json", metavar="FILE", help="write JSON to FILE, - for standard output")
 ]
-_Limit = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Only the first N requests by arrival.")
-]
+_Limit = Annotated[int | None, counted("--limit", help="only the first N requests by arrival")]
 _Zero = Annotated[
-    str, typer.Option(metavar="drop|error", help="What to do with requests of zero output.")
+    str, one_of("--zero-output", "drop", "error", help="what to do with requests of zero output")
 ]
 
 
 @app.command()
 def info(
-    file: Annotated[str, typer.Argument(help="A trace file, - for stdin, or a name.")],
-    block: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Block size for ideal reuse.")
-    ] = None,
+    file: Annotated[str, typer.Argument(help="a trace file, - for standard input, or a name")],
+    block: Annotated[int | None, counted("--block", help="block size for ideal reuse")] = None,
     limit: _Limit = None,
     zero_output: _Zero = "drop",
     json: _Json = None,
@@ -41,17 +39,19 @@ def info(
     from pagedsim.trace import load, stats
 
     with _busy(f"reading {file}"):
-        trace = load(file, zero_output=_zero(zero_output), limit=limit)
+        trace = load(file, zero_output=zero_output, limit=limit)  # type: ignore[arg-type]
         found = stats.summary(trace, block)
     _report(found, json, _info_table)
 
 
 @app.command()
 def convert(
-    source: Annotated[str, typer.Argument(metavar="IN", help="A trace file, - or a name.")],
+    source: Annotated[
+        str, typer.Argument(metavar="IN", help="a trace file, - for standard input, or a name")
+    ],
     target: Annotated[
         str,
-        typer.Argument(metavar="OUT", help="NAME.jsonl, .jsonl.gz, .jsonl.zst, .parquet or -."),
+        typer.Argument(metavar="OUT", help="NAME.jsonl, .jsonl.gz, .jsonl.zst, .parquet or -"),
     ],
     limit: _Limit = None,
     zero_output: _Zero = "drop",
@@ -61,20 +61,20 @@ def convert(
     from pagedsim.trace import load, store
 
     with _busy(f"converting {source}"):
-        trace = load(source, zero_output=_zero(zero_output), limit=limit)
+        trace = load(source, zero_output=zero_output, limit=limit)  # type: ignore[arg-type]
         store.write(trace, target)
     _report(_written(trace, target), json, _written_line, quiet=target == "-")
 
 
 @app.command()
 def make(
-    recipe: Annotated[str, typer.Argument(help="A recipe (TOML) or the name of a bundled one.")],
-    out: Annotated[str, typer.Option("--out", "-o", metavar="FILE", help="Where to write it.")],
+    recipe: Annotated[str, typer.Argument(help="a recipe (TOML) or the name of a bundled one")],
+    out: Annotated[str, option("--out", "-o", metavar="FILE", help="where to write it")],
     seed: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Instead of the recipe's seed.")
+        int | None, counted("--seed", least=0, most=1 << 62, help="instead of the recipe's seed")
     ] = None,
     requests: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Instead of the recipe's number.")
+        int | None, counted("--requests", help="instead of the recipe's number")
     ] = None,
     json: _Json = None,
 ) -> None:
@@ -94,7 +94,7 @@ def make(
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="A public trace; see `pagedsim trace list`.")],
+    name: Annotated[str, typer.Argument(help="a public trace; see `pagedsim trace list`")],
     json: _Json = None,
 ) -> None:
     """Download a public trace, check it and keep it; prints where it is."""
@@ -126,14 +126,6 @@ def list_(json: _Json = None) -> None:
         row = {"name": name, "kind": kind, "about": source.about, "licence": source.licence}
         rows.append({**row, "url": source.url})
     _report({"traces": rows}, json, _list_table)
-
-
-def _zero(value: str) -> Any:
-    if value not in ("drop", "error"):
-        from pagedsim.errors import SpecError
-
-        raise SpecError(f"--zero-output is {value}, must be drop or error")
-    return value
 
 
 def _written(trace: Any, path: str) -> dict[str, Any]:

@@ -79,4 +79,7 @@ def test_errors_are_left_to_the_main_program(tmp_path: Path) -> None:
         ("convert", "chat", tmp_path / "x.csv"),
     ):
         assert isinstance(run(*arguments).exception, PagedsimError)
-    assert run("info", "chat", "--block", 0).exit_code == 2
+    for name, value in (("--block", 0), ("--limit", "x"), ("--zero-output", "keep")):
+        refusal = run("info", "chat", name, value).exception
+        assert isinstance(refusal, PagedsimError)
+        assert str(refusal).startswith(f"{name} is {value}, must be ")

@@ -13,13 +13,15 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pagedsim import __version__
 from pagedsim.analysis.report import Report, report
 from pagedsim.analysis.results import DeviceInfo, Provenance
 from pagedsim.analysis.span import SpanSpec
 from pagedsim.analysis.span import parse as parse_span
 from pagedsim.device.device import Device, make_device
-from pagedsim.errors import SpecError
+from pagedsim.errors import InputError, SpecError
 from pagedsim.protocols import Allocator, Observer, Scheduler, StepTime
 from pagedsim.specs import make_allocator, make_scheduler, make_steptime
 from pagedsim.trace import Trace, load
@@ -40,7 +42,9 @@ class Setup:
 
     `device` None is Llama-3.1-8B on an A100-80GB with a maximum length of 16,384. `max_len` None
     is the model's own, or what the pool holds if that is less. `concurrency` N ignores arrivals
-    and keeps N requests outstanding. `window` restricts averages (`report`). `engine` is "fast"
+    and keeps N requests outstanding. With `closed_loop` a request with a parent arrives when it is
+    recorded to or when the parent has finished and its think time (unknown: 0) is over, whichever
+    is later. `window` restricts averages (`report`). `engine` is "fast"
     or "reference".
     """
 
@@ -49,6 +53,7 @@ class Setup:
     steptime: StepTime | str = "roofline"
     max_len: int | None = None
     concurrency: int = 0
+    closed_loop: bool = False
     window: SpanSpec = None
     engine: str = "fast"
     seed: int | None = None
@@ -71,6 +76,8 @@ class Setup:
             if not least <= value <= MOST:
                 bound = f">= {least}" if value < least else f"<= {MOST}"
                 raise SpecError(f"{name} is {value}, must be {bound}")
+        if self.concurrency and self.closed_loop:
+            raise SpecError("concurrency and closed_loop contradict each other: give one")
 
     def resolved(self) -> Setup:
         """With a device and a maximum length filled in."""
@@ -112,6 +119,8 @@ def run(trace: Trace, allocator: Allocator | str, setup: Setup, *, name: str = "
     assert device is not None
     assert max_len is not None
     _runnable(trace, setup)
+    if setup.closed_loop:
+        trace, setup = _in_closed_loop(trace, setup)
     slots = allocator
     if isinstance(slots, str):
         slots = make_allocator(slots, tokens=device.capacity_tokens, max_len=max_len)
@@ -126,6 +135,7 @@ def run(trace: Trace, allocator: Allocator | str, setup: Setup, *, name: str = "
         steptime,
         max_len=max_len,
         concurrency=setup.concurrency,
+        closed_loop=setup.closed_loop,
         observers=setup.observers,
         progress=setup.progress,
     ).run()
@@ -199,6 +209,35 @@ def _runnable(trace: Trace, setup: Setup) -> None:
         )
 
 
+def _in_closed_loop(trace: Trace, setup: Setup) -> tuple[Trace, Setup]:
+    """With the load model's name, and with a note where think times are unknown."""
+    later = trace.parent >= 0
+    if not later.any():
+        raise SpecError(
+            f"{trace.name} has no sessions (no request has a parent): a closed loop has nothing to "
+            "wait for"
+        )
+    _descended(trace)
+    if unknown := int((trace.think_ns[later] < 0).sum()):
+        said = f"{unknown} of {int(later.sum())} think times are unknown: taken as 0"
+        setup = replace(setup, notes=(*setup.notes, said))
+    return replace(trace, load=f"{trace.load}, closed loop"), setup
+
+
+def _descended(trace: Trace) -> None:
+    """InputError unless every row has a first ancestor. O(rows · log rows)."""
+    rows = len(trace)
+    if (most := int(trace.parent.max())) >= rows:
+        row = int(trace.parent.argmax())
+        raise InputError(f"{trace.name}: row {row}: parent is {most}, must be below {rows}")
+    above = np.append(np.maximum(trace.parent, -1), -1)  # the last entry answers for parent -1
+    for _ in range(rows.bit_length()):
+        above = above[above]  # twice as far
+    if (above >= 0).any():
+        row = int(np.flatnonzero(above >= 0)[0])
+        raise InputError(f"{trace.name}: row {row}: its parents lead back to itself")
+
+
 def _provenance(setup: Setup, device: Device, name: str, wall: float) -> Provenance:
     estimates = []
     if device.estimated:
@@ -217,6 +256,7 @@ def _provenance(setup: Setup, device: Device, name: str, wall: float) -> Provena
         "max_seqs": device.max_seqs,
         "max_batched_tokens": device.max_batched_tokens,
         "concurrency": setup.concurrency or None,
+        "closed_loop": setup.closed_loop or None,
         "engine": setup.engine,
     }
     return Provenance(

@@ -229,6 +229,14 @@ class Options:
     concurrency: Annotated[
         int | None, counted("--concurrency", panel=_LOAD, help="keep N requests outstanding")
     ] = None
+    closed_loop: Annotated[
+        bool,
+        option(
+            "--closed-loop",
+            panel=_LOAD,
+            help="a turn waits for the answer before it and its think time",
+        ),
+    ] = False
     rate_scale: Annotated[
         float | None, measured("--rate-scale", panel=_LOAD, help="arrivals X times as fast")
     ] = None

@@ -39,6 +39,7 @@ def execute(
     """
     _writable(files, options, len(given or default), path)
     span.parse(options.window)
+    _one_load(options)
     options, notes, block = _like(options)
     allocators = [_with_block(spec, block, bool(given)) for spec in given or default]
     device = _device(options)
@@ -49,6 +50,7 @@ def execute(
         steptime=options.steptime,
         max_len=options.max_len or (MAX_LEN if bare else None),
         concurrency=options.concurrency or 0,
+        closed_loop=options.closed_loop,
         window=options.window,
         engine=options.engine,
         seed=options.seed if options.rate is not None else None,
@@ -56,7 +58,7 @@ def execute(
         notes=tuple(notes),
     ).resolved()
     _possible(setup, device, allocators)
-    base = _load(path, options)
+    base = load(path, zero_output=options.zero_output, limit=options.limit)  # type: ignore[arg-type]
     seeds = range(options.seed, options.seed + options.seeds)
     runs: list[list[Report]] = []
     total = len(base) * len(allocators) * len(seeds)
@@ -138,7 +140,8 @@ def _device(options: Options) -> Device:
     return make_device(options.model or MODEL, options.gpu or GPU, **chosen)
 
 
-def _load(path: str, options: Options) -> Trace:
+def _one_load(options: Options) -> None:
+    """Refuse loads that contradict each other."""
     loads = {
         "--rate": options.rate is not None,
         f"--arrivals {options.arrivals}": options.arrivals is not None,
@@ -150,11 +153,12 @@ def _load(path: str, options: Options) -> Trace:
     given = [name for name, said in loads.items() if said]
     if len(given) > 1:
         raise SpecError(f"{' and '.join(given)} contradict each other: give one")
+    if options.concurrency is not None and options.closed_loop:
+        raise SpecError("--concurrency and --closed-loop contradict each other: give one")
     if options.seeds > 1 and options.rate is None:
         raise SpecError(
             f"--seeds is {options.seeds}, but only generated arrivals differ: give --rate as well"
         )
-    return load(path, zero_output=options.zero_output, limit=options.limit)  # type: ignore[arg-type]
 
 
 def _loaded(trace: Trace, options: Options, seed: int) -> Trace:

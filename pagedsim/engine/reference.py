@@ -11,17 +11,12 @@ from __future__ import annotations
 import bisect
 from collections import deque
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
-from pagedsim.engine.recording import (
-    BLOCKED,
-    Recorder,
-    Recording,
-    Refusal,
-    Window,
-)
+from pagedsim.engine.recording import BLOCKED, Recorder, Recording, Refusal, Window
 from pagedsim.engine.reference_request import Request, results
-from pagedsim.errors import ContractError
+from pagedsim.errors import ContractError, SpecError
 from pagedsim.protocols import (
     Allocator,
     Load,
@@ -39,6 +34,8 @@ from pagedsim.protocols import (
 from pagedsim.trace.content import Content
 from pagedsim.trace.trace import Trace
 
+_ARRIVAL = attrgetter("arrival_ns", "id")
+
 
 class ReferenceEngine:
     """One run. It is its own `View`: what a scheduler sees and does."""
@@ -52,6 +49,7 @@ class ReferenceEngine:
         *,
         max_len: int,
         concurrency: int = 0,
+        closed_loop: bool = False,
         observers: Iterable[Observer] = (),
         progress: Callable[[int], None] | None = None,
     ) -> None:
@@ -59,14 +57,18 @@ class ReferenceEngine:
         self.trace, self.allocator, self.scheduler = trace, allocator, scheduler
         self.steptime, self.max_len = steptime, max_len
         self.observers, self.progress = list(observers), progress
-        self.concurrency = concurrency
+        if concurrency and closed_loop:
+            raise SpecError("concurrency and closed_loop contradict each other: give one")
+        self.concurrency, self.closed_loop = concurrency, closed_loop
         self.now_ns = 0
         self.running: list[Any] = []
         self.waiting: Any = deque()
         self.done: list[Request] = []  # finished members of a batch that is held as a whole
         self.results: dict[int, Request] = {}
         self.refused: list[Refusal] = []
+        self._coming: list[Request] = []  # in order of arrival, row
         self._unsent: deque[Request] = deque()  # under a fixed concurrency: not sent yet
+        self._turns: dict[int, list[Request]] = {}  # in a closed loop: by row, those after it
         self.recorder = Recorder()
         self.steps = 0
         self._fruitless = 0
@@ -108,22 +110,23 @@ class ReferenceEngine:
 
     def run(self) -> Recording:
         """Replay the whole trace."""
-        arrivals = deque(self._accepted())
+        self._coming = self._accepted()
         while True:
-            while arrivals and arrivals[0].arrival_ns <= self.now_ns:
-                self._enqueue(arrivals.popleft(), front=False)
+            for seq in self._arrived():
+                self._enqueue(seq, front=False)
                 self._fruitless = 0
             if not self.running and not self.waiting:
-                if not arrivals:
+                if not self._coming:
                     return self._recording()
-                self.now_ns = arrivals[0].arrival_ns
+                self.now_ns = self._coming[0].arrival_ns
                 continue
-            for _ in range(self._step()):
+            for seq in self._step():
                 if self._unsent:
-                    arrivals.append(self._send())
+                    self._coming.append(self._send())
+                self._turns_after(seq, self.now_ns)
 
     def _accepted(self) -> list[Request]:
-        """Refuse what can never run; the requests that arrive without waiting for others."""
+        """Refuse what can never run; who arrives without waiting (in a closed loop refused too)."""
         good = []
         content = Content(self.trace)
         for row in range(len(self.trace)):
@@ -139,7 +142,22 @@ class ReferenceEngine:
         if self.concurrency:
             self._unsent.extend(good)
             return [self._send() for _ in range(min(self.concurrency, len(good)))]
+        if self.closed_loop:
+            for seq in self.results.values():
+                self._turns.setdefault(max(-1, int(self.trace.parent[seq.id])), []).append(seq)
+            return self._turns.pop(-1, [])
         return good
+
+    def _arrived(self) -> list[Request]:
+        """Who has arrived by now, in order; a refused one is done when it arrives."""
+        arrived = []
+        while self._coming and self._coming[0].arrival_ns <= self.now_ns:
+            seq = self._coming.pop(0)
+            if self.closed_loop and any(refusal.row == seq.id for refusal in self.refused):
+                self._turns_after(seq, seq.arrival_ns)
+            else:
+                arrived.append(seq)
+        return sorted(arrived, key=_ARRIVAL)
 
     def _send(self) -> Request:
         """Under a fixed concurrency a request arrives when an earlier one is done."""
@@ -147,8 +165,15 @@ class ReferenceEngine:
         request.arrival_ns = self.now_ns
         return request
 
-    def _step(self) -> int:
-        """One step; returns how many requests returned their result."""
+    def _turns_after(self, seq: Request, done_ns: int) -> None:
+        """In a closed loop: the turns after `seq`, which is done, have a time to arrive at."""
+        for turn in self._turns.get(seq.id, []):
+            think = int(self.trace.think_ns[turn.id])
+            turn.arrival_ns = max(turn.arrival_ns, done_ns + (0 if think < 0 else think))
+            bisect.insort(self._coming, turn, key=_ARRIVAL)
+
+    def _step(self) -> list[Request]:
+        """One step; returns the requests that returned their results."""
         plan = self.scheduler.plan(self)
         if not plan.scheduled and not plan.preempted:
             raise ContractError(
@@ -180,7 +205,7 @@ class ReferenceEngine:
         self.steps += 1
         if self.progress is not None:
             self.progress(len(released))
-        return len(released)
+        return released
 
     def _load(self, plan: Plan) -> Load:
         prefills = tokens = pairs = context = 0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+
 import numpy as np
 
 from pagedsim.engine.recording import Refusal
+from pagedsim.errors import SpecError
 from pagedsim.protocols import Int64
 from pagedsim.trace.trace import Trace
 
@@ -13,8 +16,8 @@ class Source:
     """Rows of a trace in order of arrival. All operations are O(1) a row.
 
     `end` is int64[rows], the tokens known when a request finishes; `final` (``end - 1``) are
-    stored at its largest. With `concurrency` N, N are sent at `start_ns` and one more as one is
-    done.
+    stored at its largest. `refused_ns` has the arrivals of the refused. With `concurrency` N, N are
+    sent at `start_ns` and one more as one is done.
     """
 
     def __init__(
@@ -29,6 +32,7 @@ class Source:
             else Refusal(row, "capacity", int(self.end[row]) - 1, longest)
             for row in np.flatnonzero(long_prompt | too_large).tolist()
         ]
+        self.refused_ns = {row: int(trace.arrival_ns[row]) for row, *_ in self.refused}
         self._rows: list[int] = np.flatnonzero(~(long_prompt | too_large)).tolist()
         self._times: list[int] = trace.arrival_ns[self._rows].tolist()
         self._next = 0  # index of the first row that has not arrived
@@ -59,5 +63,67 @@ class Source:
             self._times[at] = now_ns
         self._sent = sent
 
+    def follow(self, row: int, now_ns: int) -> None:
+        """`row` is done: the turns after it come, where they wait for that (`ClosedLoop`)."""
 
-__all__ = ["Source"]
+
+class ClosedLoop(Source):
+    """Turns of sessions: none arrives before the answer to the turn before it, and a think time.
+
+    `trace.parent` leads from every row to one without a parent. A heap holds the rows whose time
+    is known, so each costs O(log rows), and those that wait for an answer nothing. Rows that
+    arrive at one time come in order of row.
+    """
+
+    def __init__(self, trace: Trace, longest: int, max_len: int) -> None:
+        super().__init__(trace, longest, max_len, 0)
+        self._recorded: list[int] = trace.arrival_ns.tolist()
+        self._think: list[int] = np.maximum(trace.think_ns, 0).tolist()  # unknown: 0
+        self._turns: dict[int, list[int]] = {}
+        self._coming: list[tuple[int, int]] = []  # (arrival, row), a heap
+        for row, parent in enumerate(trace.parent.tolist()):
+            if parent >= 0:
+                self._turns.setdefault(parent, []).append(row)
+            elif row not in self.refused_ns:
+                heappush(self._coming, (self._recorded[row], row))
+        for row in [row for row in self.refused_ns if trace.parent[row] < 0]:
+            self.follow(row, self._recorded[row])
+
+    def next_ns(self) -> int | None:
+        """When the next request arrives; None if that waits for others, or none is left."""
+        return self._coming[0][0] if self._coming else None
+
+    def arrived(self, now_ns: int) -> list[tuple[int, int]]:
+        """Rows (row, arrival_ns) that have arrived by `now_ns`, each returned once."""
+        rows, coming = [], self._coming
+        while coming and coming[0][0] <= now_ns:
+            at, row = heappop(coming)
+            rows.append((row, at))
+        return rows
+
+    def follow(self, row: int, now_ns: int) -> None:
+        """`row` is done: the turns after it come, and those after a refused one when it arrives."""
+        done = [(row, now_ns)]
+        while done:
+            before, done_ns = done.pop()
+            for turn in self._turns.get(before, ()):
+                at = max(self._recorded[turn], done_ns + self._think[turn])
+                if turn in self.refused_ns:
+                    self.refused_ns[turn] = at
+                    done.append((turn, at))
+                else:
+                    heappush(self._coming, (at, turn))
+
+
+def source_of(
+    trace: Trace, longest: int, max_len: int, concurrency: int, closed_loop: bool, start_ns: int
+) -> Source:
+    """A closed loop, or a source of its own times or of a concurrency."""
+    if not closed_loop:
+        return Source(trace, longest, max_len, concurrency, start_ns)
+    if concurrency:
+        raise SpecError("concurrency and closed_loop contradict each other: give one")
+    return ClosedLoop(trace, longest, max_len)
+
+
+__all__ = ["ClosedLoop", "Source", "source_of"]

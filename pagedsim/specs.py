@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast, get_args, get_type_hints
 from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.paged import Paged
 from pagedsim.alloc.prefix import PrefixPaged
+from pagedsim.alloc.radix import Radix
 from pagedsim.alloc.slots import Slots
 from pagedsim.device.device import Device
 from pagedsim.device.roofline import Roofline
@@ -42,6 +43,7 @@ class Spec(NamedTuple):
 ALLOCATORS: dict[str, Callable[..., Any]] = {
     "contiguous": Contiguous,
     "paged": Paged,
+    "radix": Radix,
     "slots": Slots,
 }
 SCHEDULERS: dict[str, Callable[..., Any]] = {"vllm": Vllm, "orca": Orca, "static": Static}
@@ -54,6 +56,7 @@ STEPTIMES: dict[str, Callable[..., Any]] = {
 SHIPPED = frozenset((*ALLOCATORS, *SCHEDULERS, *STEPTIMES))
 MOST_PLACES = 1 << 26  # blocks of a pool, or places: each takes some 40 bytes of our own memory
 
+_PLACES = {"paged": ("block", "blocks"), "radix": ("page", "pages"), "slots": ("n", "places")}
 _GIVEN = frozenset(("capacity", "blocks", "max_len", "device"))
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 _NEEDS = {
@@ -106,10 +109,12 @@ def make_allocator(spec: str, *, tokens: int, max_len: int) -> Allocator:
     block = parsed.values.get("block", 16)
     if isinstance(block, bool) or not isinstance(block, int) or block < 1:
         block = 16  # and whoever has an option of that name says what is wrong with it
-    if parsed.path is None and parsed.name in ("paged", "slots"):
-        places = tokens // block if parsed.name == "paged" else parsed.values.get("n", 0)
-        if isinstance(places, int) and MOST_PLACES < places <= tokens:
-            what = "blocks" if parsed.name == "paged" else "places"
+    if parsed.path is None and parsed.name in _PLACES:
+        option, what = _PLACES[parsed.name]
+        given = parsed.values.get(option, 1)
+        given = given if isinstance(given, int) and given > 0 else 1
+        places = given if option == "n" else tokens // (block if option == "block" else given)
+        if MOST_PLACES < places <= tokens:
             raise SpecError(f"{spec}: {places:,} {what}, must be <= {MOST_PLACES:,}")
     parts = {"capacity": tokens, "blocks": tokens // block, "max_len": max_len}
     return cast(Allocator, _make("allocator", parsed, shipped, parts))

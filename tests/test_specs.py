@@ -83,7 +83,7 @@ def test_whatever_the_value_a_part_is_made_or_refused_in_words(part: Any, data: 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("", ": there is no allocator ''; there are contiguous, paged, slots, and package."),
+        ("", ": there is no allocator ''; there are contiguous, paged, radix, slots, and package."),
         (":", ":: there is no allocator ''"),
         ("PAGED", "PAGED: there is no allocator 'PAGED' (did you mean paged?); there are"),
         ("vllm", "vllm: there is no allocator 'vllm'"),

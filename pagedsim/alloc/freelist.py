@@ -2,104 +2,137 @@
 
 Blocks come off the front, go back to either end, and a block that is hit leaves from wherever it
 stands. Entries are not searched for: a block that left leaves a dead entry behind, which is
-dropped when it comes to the front. `_at[block]` is the position of its live entry, so an entry is
-live if, and only if, it says so::
+dropped when it comes to the front. `_at[block]` names the block's live entry, so an entry is live
+if, and only if, it is the one named::
 
-    front                                                     back
-    | stack[-1] … stack[0] | queue[head], queue[head + 1], … |
-    position   -n … -1       0 + dropped …                        positions never come twice
+    front                                             back
+    | stack[-1] … stack[0] | queue[head] … queue[tail-1] |
+    _at    -2 - serial         its index                        -1: the block is not free
 
-Why not a linked list: a release and an admission move slices, and a list takes and gives those at
-its ends in one go.
+Few blocks are moved one by one, many as slices: the same memory is an `array` for the one and a
+NumPy array for the other, because a single item of a NumPy array costs as much as ten of an
+`array`, and a thousand items of an `array` as much as a hundred thousand of NumPy's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from array import array
+from typing import Any
 
-_NOWHERE = -(1 << 62)
+import numpy as np
+import numpy.typing as npt
+
+from pagedsim.protocols import Int64
+
+FEW = 8  # up to so many are moved one by one
+_NOWHERE = -1
+
+
+def shared_memory(values: npt.NDArray[Any]) -> tuple[array[int], Int64]:
+    """One memory twice: for single items, and for many at once."""
+    items = array("q", values.astype(np.int64).tobytes())
+    return items, np.frombuffer(items, np.int64)
 
 
 class FreeList:
     """Ids 0 … ids-1, of which ``range(first, ids)`` are free at the start, in that order."""
 
     def __init__(self, first: int, ids: int) -> None:
-        self._stack: list[int] = []
-        self._queue = list(range(first, ids))
-        self._head = 0  # entries of the queue before it are gone
-        self._dropped = 0  # entries cut off the queue's list
-        self._at = [_NOWHERE] * first + list(range(ids - first))
+        at = np.arange(ids) - first
+        at[:first] = _NOWHERE
+        self._at, self._all_at = shared_memory(at)
+        self._queue, self._all_queue = shared_memory(np.zeros(max(2 * ids, 64)))
+        self._all_queue[: ids - first] = np.arange(first, ids)
+        self._head, self._tail = 0, ids - first
+        self._stack: list[tuple[int, int]] = []  # (block, serial)
+        self._serial = 0
         self._free = ids - first
-        self._serial = 0  # of entries that were ever pushed in front
-        self._serials: list[int] = []  # beside the stack
 
     def __len__(self) -> int:
         return self._free
 
-    def __contains__(self, block: int) -> bool:
-        return self._at[block] != _NOWHERE
-
-    def take(self, blocks: int) -> list[int]:
+    def take(self, blocks: int) -> list[int] | Int64:
         """The first `blocks` of the list, which must hold as many. O(blocks + dead entries)."""
         assert blocks <= self._free
+        self._free -= blocks
         taken: list[int] = []
-        at, stack, serials = self._at, self._stack, self._serials
+        at, stack = self._at, self._stack
         while stack and len(taken) < blocks:
-            block, serial = stack.pop(), serials.pop()
-            if at[block] == -serial:
+            block, serial = stack.pop()
+            if at[block] == -2 - serial:
                 at[block] = _NOWHERE
                 taken.append(block)
+        left = blocks - len(taken)
+        if left > FEW:
+            many = self._take_many(left)
+            return np.concatenate((np.array(taken, np.int64), many)) if taken else many
         queue, head = self._queue, self._head
-        while len(taken) < blocks:
+        while left:
             block = queue[head]
-            if at[block] == head + self._dropped:
+            if at[block] == head:
                 at[block] = _NOWHERE
                 taken.append(block)
+                left -= 1
             head += 1
         self._head = head
-        if head > 4096 and 2 * head > len(queue):
-            del queue[:head]
-            self._dropped += head
-            self._head = 0
-        self._free -= blocks
         return taken
 
-    def remove(self, block: int) -> None:
-        """`block`, which is free, leaves from where it stands. O(1)."""
-        assert self._at[block] != _NOWHERE
-        self._at[block] = _NOWHERE
-        self._free -= 1
+    def _take_many(self, blocks: int) -> Int64:
+        found: list[Int64] = []
+        while blocks:
+            end = min(self._head + blocks + FEW, self._tail)
+            entries = self._all_queue[self._head : end]
+            places = np.flatnonzero(self._all_at[entries] == np.arange(self._head, end))[:blocks]
+            part = entries[places]
+            found.append(part)
+            blocks -= len(part)
+            self._head = end if blocks else self._head + int(places[-1]) + 1
+        taken = np.concatenate(found)
+        self._all_at[taken] = _NOWHERE
+        return taken
 
-    def push_back(self, blocks: Iterable[int]) -> None:
+    def remove(self, blocks: Int64) -> None:
+        """`blocks`, which are free, leave from where they stand."""
+        self._all_at[blocks] = _NOWHERE
+        self._free -= len(blocks)
+
+    def push_back(self, blocks: Int64) -> None:
         """To the back, one after another."""
-        for block in blocks:
-            self._at[block] = self._dropped + len(self._queue)
-            self._queue.append(block)
-            self._free += 1
+        tail, end = self._tail, self._tail + len(blocks)
+        if end > len(self._queue):
+            self._compact(len(blocks))
+            tail, end = self._tail, self._tail + len(blocks)
+        self._all_queue[tail:end] = blocks
+        self._all_at[blocks] = np.arange(tail, end)
+        self._tail = end
+        self._free += len(blocks)
 
-    def push_front(self, blocks: Iterable[int]) -> None:
+    def push_front(self, blocks: list[int]) -> None:
         """To the front, one after another, so that the last of `blocks` is the new front."""
         for block in blocks:
             self._serial += 1
-            self._at[block] = -self._serial
-            self._stack.append(block)
-            self._serials.append(self._serial)
-            self._free += 1
+            self._at[block] = -2 - self._serial
+            self._stack.append((block, self._serial))
+        self._free += len(blocks)
 
     def in_order(self) -> tuple[int, ...]:
         """All of it, front first. O(entries)."""
-        at = self._at
-        front = [
-            block
-            for block, serial in zip(reversed(self._stack), reversed(self._serials), strict=True)
-            if at[block] == -serial
-        ]
-        first = self._head + self._dropped
-        back = [
-            block for place, block in enumerate(self._queue[self._head :], first)
-            if at[block] == place
-        ]  # fmt: skip
-        return tuple(front + back)
+        front = [block for block, serial in reversed(self._stack) if self._at[block] == -2 - serial]
+        return (*front, *self._live().tolist())
+
+    def _live(self) -> Int64:
+        entries = self._all_queue[self._head : self._tail]
+        live: Int64 = entries[self._all_at[entries] == np.arange(self._head, self._tail)]
+        return live
+
+    def _compact(self, more: int) -> None:
+        """Drop dead entries, and make room for `more`. O(entries), after as many were pushed."""
+        live = self._live().copy()
+        size = max(len(self._queue), 2 * (len(live) + more))
+        self._queue, self._all_queue = shared_memory(np.zeros(size))
+        self._all_queue[: len(live)] = live
+        self._all_at[live] = np.arange(len(live))
+        self._head, self._tail = 0, len(live)
 
 
-__all__ = ["FreeList"]
+__all__ = ["FEW", "FreeList", "shared_memory"]

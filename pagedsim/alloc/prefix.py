@@ -18,14 +18,17 @@ a look-up finds the first that got it, of those still there. Of n known tokens a
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence as SequenceOf
 
 import numpy as np
 
-from pagedsim.alloc.freelist import FreeList
+from pagedsim.alloc.freelist import FEW, FreeList, shared_memory
 from pagedsim.alloc.paged import check_pool
 from pagedsim.errors import ContractError
 from pagedsim.protocols import Int64, Sequence, Usage
+
+_NONE = np.zeros(0, np.int64)
 
 
 class PrefixPaged:
@@ -47,29 +50,30 @@ class PrefixPaged:
         self.capacity = self.longest = (blocks - null) * block
         self._to_front = free_order == "0.33"
         self._free = FreeList(null, blocks)
-        self._tables: dict[Sequence, list[int]] = {}
-        self._keyed: dict[Sequence, int] = {}  # blocks of a table that were looked at for a key
-        self._holders = [0] * blocks
-        self._key = [-1] * blocks
-        self._first: dict[int, int] = {}  # key -> the block that a look-up finds
+        self._tables: dict[Sequence, array[int]] = {}
+        self._named: dict[Sequence, int] = {}  # blocks of a table that have got their key
+        self._holders, self._all_holders = shared_memory(np.zeros(blocks))
+        self._key, self._all_key = shared_memory(np.full(blocks, -1))
+        self._first, self._all_first = shared_memory(np.full(1024, -1))  # what a look-up finds
         self._more: dict[int, dict[int, None]] = {}  # key -> blocks after it, in order
+        self._keys = 0  # distinct keys that can be hit
         self._cached = 0  # free blocks with a key
         self._shared = 0  # Σ (holders - 1) over held blocks
         self._changes = 0  # of the keys; a look-up stays true while there is none
-        self._looked: tuple[Sequence | None, int, int, list[int]] = (None, 0, 0, [])
+        self._looked: tuple[Sequence | None, int, int, Int64] = (None, 0, 0, _NONE)
 
-    def hits(self, seq: Sequence) -> list[int]:
-        """The blocks that `seq`, waiting with its known tokens, would hit. O(hits + 1)."""
+    def hits(self, seq: Sequence) -> Int64:
+        """The blocks that `seq`, waiting with its known tokens, would hit. O(known blocks)."""
         who, changes, tokens, found = self._looked
         if who is seq and changes == self._changes and tokens == seq.tokens:
             return found
-        keys, first = seq.keys(self.block), self._first
-        found = []
-        for at in range((seq.tokens - 1) // self.block):
-            there = first.get(keys[at])
-            if there is None:
-                break
-            found.append(there)
+        keys = seq.keys(self.block)[: (seq.tokens - 1) // self.block]
+        if len(keys) and (top := int(keys.max())) >= len(self._first):
+            self._make_room_for(top)
+        found = self._all_first[keys]
+        missing = found < 0
+        if missing.any():
+            found = found[: int(missing.argmax())]
         self._looked = (seq, self._changes, seq.tokens, found)
         return found
 
@@ -84,19 +88,19 @@ class PrefixPaged:
         """
         if seq in self._tables:
             raise ContractError(f"paged: request {seq.id} is admitted twice")
-        hits, block, holders = self.hits(seq), self.block, self._holders
-        idle = [at for at in hits if not holders[at]]
+        hits, block = self.hits(seq), self.block
+        idle = hits[self._all_holders[hits] == 0]
         need = -(-max(tokens, whole) // block) - len(hits) + len(idle)
         if need + -(-spare // block) > len(self._free):
             return False
-        for at in idle:
-            self._free.remove(at)
+        self._free.remove(idle)
         self._cached -= len(idle)
         self._shared += len(hits) - len(idle)
-        for at in hits:
-            holders[at] += 1
-        self._tables[seq] = hits + self._take(-(-tokens // block) - len(hits))
-        self._keyed[seq] = len(hits)
+        self._all_holders[hits] += 1
+        table = array("q", hits.tobytes())
+        self._append(table, -(-tokens // block) - len(hits))
+        self._tables[seq] = table
+        self._named[seq] = len(hits)
         self._name(seq, tokens)
         return True
 
@@ -107,15 +111,15 @@ class PrefixPaged:
         if need > len(self._free):
             return False
         if need > 0:
-            table += self._take(need)
+            self._append(table, need)
         self._name(seq, tokens)
         return True
 
     def extend(self, seqs: SequenceOf[Sequence], /) -> int:
         """One block to each of `seqs`, in order; how many got one."""
         seqs = seqs[: len(self._free)]
-        for seq, block in zip(seqs, self._take(len(seqs)), strict=True):
-            self._tables[seq].append(block)
+        for seq in seqs:
+            self._append(self._tables[seq], 1)
         return len(seqs)
 
     def fill(self, seqs: SequenceOf[Sequence], /) -> None:
@@ -125,21 +129,18 @@ class PrefixPaged:
 
     def release(self, seq: Sequence, /) -> None:
         """Give the table back; what nobody else holds is free, and cached if it has a key."""
-        table = self._table(seq)
-        del self._tables[seq], self._keyed[seq]
-        holders, keys = self._holders, self._key
-        kept, plain = [], []
-        for block in reversed(table):
-            holders[block] -= 1
-            if holders[block]:
-                self._shared -= 1
-            elif keys[block] < 0 and self._to_front:
-                plain.append(block)
-            else:
-                kept.append(block)
-                self._cached += keys[block] >= 0
-        self._free.push_back(kept)
-        self._free.push_front(reversed(plain))
+        table = np.frombuffer(self._table(seq), np.int64)[::-1]
+        del self._tables[seq], self._named[seq]
+        self._all_holders[table] -= 1
+        nobodys = table[self._all_holders[table] == 0]
+        self._shared -= len(table) - len(nobodys)
+        keyed = self._all_key[nobodys] >= 0
+        self._cached += int(keyed.sum())
+        if self._to_front:
+            self._free.push_back(nobodys[keyed])
+            self._free.push_front(nobodys[~keyed][::-1].tolist())
+        else:
+            self._free.push_back(nobodys)
 
     def room(self, seq: Sequence, /) -> int:
         """Slots of the table."""
@@ -160,44 +161,68 @@ class PrefixPaged:
 
     def keys_cached(self) -> int:
         """Distinct keys that can be hit."""
-        return len(self._first)
+        return self._keys
 
     def slots(self, seq: Sequence, /) -> Int64:
         """The slot of every position up to `room`."""
-        table = np.array(self._table(seq), np.int64)
+        table = np.array(self._table(seq), np.int64)  # a copy
         return (table[:, None] * self.block + np.arange(self.block)).ravel()
 
-    def _take(self, blocks: int) -> list[int]:
-        """New blocks off the front; their keys are dropped."""
+    def _append(self, table: array[int], blocks: int) -> None:
+        """New blocks off the front of the free list; their keys are dropped."""
         taken = self._free.take(blocks)
-        keys, holders = self._key, self._holders
-        for block in taken:
-            holders[block] = 1
-            if keys[block] >= 0:
+        if isinstance(taken, list):
+            for block in taken:
+                self._holders[block] = 1
+                if self._key[block] >= 0:
+                    self._forget(block)
+            table.extend(taken)
+            return
+        self._all_holders[taken] = 1
+        table.frombytes(taken.tobytes())
+        keyed = taken[self._all_key[taken] >= 0]
+        if self._more:  # some key may have several blocks, so they must go in order
+            for block in keyed.tolist():
                 self._forget(block)
-                self._cached -= 1
-        return taken
+        elif len(keyed):
+            self._all_first[self._all_key[keyed]] = -1
+            self._all_key[keyed] = -1
+            self._keys -= len(keyed)
+            self._cached -= len(keyed)
+            self._changes += 1
 
     def _name(self, seq: Sequence, tokens: int) -> None:
         """Give keys to the blocks of `seq` that are full at `tokens` and have none yet."""
-        full, done = tokens // self.block, self._keyed[seq]
+        full, done = tokens // self.block, self._named[seq]
         if full <= done:
             return
-        table, keys = self._tables[seq], seq.keys(self.block)
-        for at in range(done, full):
-            block, key = table[at], keys[at]
-            self._key[block] = key
-            if key in self._first:
-                self._more.setdefault(key, {})[block] = None
-            else:
-                self._first[key] = block
-        self._keyed[seq] = full
+        self._named[seq] = full
         self._changes += 1
+        keys = seq.keys(self.block)[done:full]
+        if (top := int(keys.max())) >= len(self._first):
+            self._make_room_for(top)
+        blocks = np.frombuffer(self._tables[seq], np.int64)[done:full]
+        if len(keys) <= FEW:
+            for key, block in zip(keys.tolist(), blocks.tolist(), strict=True):
+                self._key[block] = key
+                if self._first[key] < 0:
+                    self._first[key] = block
+                    self._keys += 1
+                else:
+                    self._more.setdefault(key, {})[block] = None
+            return
+        self._all_key[blocks] = keys
+        fresh = self._all_first[keys] < 0
+        self._all_first[keys[fresh]] = blocks[fresh]
+        self._keys += int(fresh.sum())
+        for key, block in zip(keys[~fresh].tolist(), blocks[~fresh].tolist(), strict=True):
+            self._more.setdefault(key, {})[block] = None
 
     def _forget(self, block: int) -> None:
-        """`block` is taken for something else: look-ups find the next one under its key."""
+        """A free `block` is taken for something else: look-ups find the next one under its key."""
         key = self._key[block]
         self._key[block] = -1
+        self._cached -= 1
         self._changes += 1
         more = self._more.get(key)
         if self._first[key] != block:
@@ -207,11 +232,18 @@ class PrefixPaged:
             self._first[key] = next(iter(more))
             del more[self._first[key]]
         else:
-            del self._first[key]
+            self._first[key] = -1
+            self._keys -= 1
         if more is not None and not more:
             del self._more[key]
 
-    def _table(self, seq: Sequence) -> list[int]:
+    def _make_room_for(self, key: int) -> None:
+        old = self._all_first
+        longer = np.full(max(2 * len(old), key + 1), -1)
+        longer[: len(old)] = old
+        self._first, self._all_first = shared_memory(longer)
+
+    def _table(self, seq: Sequence) -> array[int]:
         try:
             return self._tables[seq]
         except KeyError:

@@ -47,7 +47,7 @@ def replay(
         typer.Option(
             "--allocator",
             metavar="SPEC",
-            help="paged, contiguous, slots (:key=value,…)  [paged:block=16]",
+            help="paged, contiguous, radix, slots (:key=value,…)  [paged:block=16]",
             rich_help_panel="Run",
         ),
     ] = None,
@@ -73,7 +73,7 @@ def compare(
         typer.Option(
             "--allocator",
             metavar="SPEC",
-            help="paged, contiguous, slots (:key=value,…); may be repeated",
+            help="paged, contiguous, radix, slots (:key=value,…); may be repeated",
             rich_help_panel="Run",
         ),
     ] = None,

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import simpy
 
 from pagedsim.engine.glide import glide
@@ -25,18 +24,17 @@ from pagedsim.engine.recording import BLOCKED, Recorder, Recording
 from pagedsim.engine.request import Request, columns
 from pagedsim.engine.source import source_of
 from pagedsim.engine.state import State
+from pagedsim.engine.step import Step, load_of, step_of, without_done
 from pagedsim.engine.watch import Watch
 from pagedsim.errors import ContractError
 from pagedsim.protocols import (
     Allocator,
-    Load,
     Observer,
     Plan,
     Scheduler,
     StepTime,
     SupportsBlocks,
     SupportsHold,
-    SupportsSlots,
     SupportsSteady,
     fruitless_steps,
 )
@@ -45,14 +43,6 @@ from pagedsim.trace.trace import Trace
 
 _RANK = attrgetter("rank")
 _FOR_EVER = float("inf")
-
-
-class Step(NamedTuple):
-    """Who takes part in a step, and with what."""
-
-    decoding: int  # how many of those that decode, all alike
-    others: dict[Any, int]  # tokens of each of the others
-    behind: list[Request]  # who decodes, but has no part in it
 
 
 class FastEngine:
@@ -144,6 +134,7 @@ class FastEngine:
     def _window(self) -> tuple[Step, int, int]:
         """Plan one, take what it needs and record it: the step, how many, ns in all."""
         state, now = self.state, self.state.now_ns
+        state.forget()
         plan = self.scheduler.plan(state)
         step = self._step(plan)
         self._order = None if plan.decoding else list(plan.scheduled)
@@ -156,13 +147,13 @@ class FastEngine:
             )
         if self._watch is not None:
             self._watch.begin(self.steps, plan)
-        load = self._load(step)
+        load = load_of(step, state.batch)
         usage = held, cached, shared, lost = self.allocator.usage()
         stored, spill = state.batch.stored + decoding, state.spill
         if state.prefilling:
             stored += sum(others.values()) + sum(seq.base for seq in state.prefilling)
         if shared and self._done:  # what the done share with others is theirs no longer
-            shared, reserved = self._without_done(step, stored)
+            shared, reserved = without_done(step, state, stored)
             spill = held - lost - (stored - shared) - reserved
         live = stored - shared
         reserved = held - lost - live - spill
@@ -172,10 +163,9 @@ class FastEngine:
                 f"step {self.steps}: live {live}, reserved {reserved}, internal {spill}, free "
                 f"{free}: none may be negative ({type(self.allocator).__name__}, {usage})"
             )
-        if self._steady and decoding and not (others or behind or plan.preempted):
+        alone = decoding and not (others or behind or plan.preempted)
+        if alone and self._steady and not state.head_stirs():
             horizon = self._horizon()
-            if state.fills:
-                state.want(plan.blocked)
             steps, duration, ramp_ns = jump(
                 state, self.pricer, self.recorder, load, horizon, self._watch
             )
@@ -203,41 +193,7 @@ class FastEngine:
         )
 
     def _step(self, plan: Plan) -> Step:
-        batch = self.state.batch
-        if plan.decoding:
-            return Step(batch.decoding, plan.scheduled, [])
-        others = {seq: count for seq, count in plan.scheduled.items() if not seq.decoding}
-        decoding = len(plan.scheduled) - len(others)
-        behind = []
-        if 0 < decoding < batch.decoding:
-            behind = [s for s in batch.running if s.decoding and s not in plan.scheduled]
-        return Step(decoding, others, behind)
-
-    def _without_done(self, step: Step, stored: int) -> tuple[int, int]:
-        """What those that run share with each other, and what is reserved for them. O(stored)."""
-        assert isinstance(self.allocator, SupportsSlots), "sharing without slots to show"
-        parts, reserved = [], 0
-        for seq in self.state.running:
-            decodes = seq.decoding and step.decoding > 0 and seq not in step.behind
-            have = seq.computed + (1 if decodes else step.others.get(seq, 0))
-            parts.append(self.allocator.slots(seq)[:have])
-            reserved += max(0, min(self.allocator.room(seq), seq.final) - have)
-        distinct = len(np.unique(np.concatenate(parts))) if parts else 0
-        return stored - distinct, reserved
-
-    def _load(self, step: Step) -> Load:
-        batch = self.state.batch
-        context = batch.stored + batch.decoding if step.decoding else 0
-        for seq in step.behind:
-            context -= seq.computed + 1
-        prefills, tokens, pairs = 0, step.decoding, context
-        for seq, count in step.others.items():
-            stored = seq.base
-            prefills += count > 1 or stored + 1 < seq.known
-            tokens += count
-            pairs += count * stored + count * (count + 1) // 2
-            context += stored + count
-        return Load(step.decoding + len(step.others), prefills, tokens, pairs, context)
+        return step_of(plan, self.state.batch)
 
     def _horizon(self) -> float:
         """Nanoseconds from now until something from outside could change a step.

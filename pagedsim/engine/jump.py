@@ -67,14 +67,15 @@ def jump(
     prices: list[int] = []  # of the next steps, the nearest last, once there are many
     portion = _FEW
     elapsed = price(load)
-    steps, ramp_ns = 1, 0
+    steps, ramp_ns, stirs = 1, 0, False
     while steps < left and elapsed < horizon:
         if watch is not None:
             watch.next_ends(elapsed)
         if tick + steps in due or (fills and tick + steps + 1 in due):
             spill = state.spill
             grown = state.grow_decoding(steps)
-            if grown is None:
+            stirs = grown is not None and state.head_stirs()
+            if grown is None or (stirs and not state.head_first):
                 break
             held, cached = grown
             if held or cached or state.spill != spill:
@@ -94,6 +95,8 @@ def jump(
         ramp_ns += steps * duration
         elapsed += duration
         steps += 1
+        if stirs:
+            break
     if starts:
         recorder.add_starts(starts)
     return steps, elapsed, ramp_ns

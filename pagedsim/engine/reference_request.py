@@ -33,7 +33,7 @@ class Request:
     def runs(self) -> list[tuple[int, int]]:
         return self._content.runs(self.id)
 
-    def keys(self, block: int) -> list[int]:
+    def keys(self, block: int) -> Int64:
         return self._content.keys(self.id, block)
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from pagedsim.engine.recording import Refusal, Requests, Status
+from pagedsim.protocols import Int64
 from pagedsim.trace.content import Content
 from pagedsim.trace.trace import Trace
 
@@ -108,7 +109,7 @@ class Request:
     def runs(self) -> list[tuple[int, int]]:
         return self.content.runs(self.id)
 
-    def keys(self, block: int) -> list[int]:
+    def keys(self, block: int) -> Int64:
         return self.content.keys(self.id, block)
 
     @property

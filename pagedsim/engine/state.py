@@ -19,6 +19,7 @@ from pagedsim.protocols import (
     SupportsExtend,
     SupportsFill,
     SupportsRank,
+    SupportsSteady,
     Usage,
     headroom,
 )
@@ -41,8 +42,10 @@ class State:
         self.now_ns = 0
         self.spill = 0
         self._headroom: dict[float, int] = {}
-        self.wanted: int | None = None  # see `want`
-        self._looked = _NOBODY  # whose hit was asked for last, and what it was
+        self.head_first = isinstance(scheduler, SupportsSteady) and scheduler.head_first
+        self._freed = False
+        self.seen = _NOBODY  # whose hit a plan asked for last, and what it was
+        self._looked = _NOBODY  # the same, as long as nothing has changed since
         equal = allocator if isinstance(allocator, SupportsExtend) else None
         self._extend = None if equal is None else equal.extend
         self._block = 0 if equal is None else equal.block
@@ -56,8 +59,8 @@ class State:
         return self.batch.decoding
 
     def cached(self, seq: Any) -> int:
-        self._looked = hit = (seq, self.allocator.cached(seq))
-        return hit[1]
+        self._looked = self.seen = (seq, self.allocator.cached(seq))
+        return self.seen[1]
 
     def headroom(self, share: float) -> int:
         if share not in self._headroom:
@@ -68,6 +71,7 @@ class State:
         who, hit = self._looked  # most often it was looked up just now
         if who is not seq:
             hit = self.allocator.cached(seq)
+            self.seen = (seq, hit)
         self._looked = _NOBODY
         if not self.allocator.admit(seq, tokens, whole=whole, spare=spare):
             return False
@@ -87,8 +91,11 @@ class State:
         if tokens < seq.room or (tokens == seq.room and self._fill is None):
             return True
         self._looked = _NOBODY
+        before = self.allocator.usage().held if self._extend is None else 0
         if not self.allocator.grow(seq, tokens):
             return False
+        if self._extend is None and self.allocator.usage().held < before:
+            self._freed = True  # of two copies one was given back
         self.fit(seq, tokens)
         return True
 
@@ -113,8 +120,7 @@ class State:
         """A token more of room to those who must ask for it in the step `steps` from now, in order.
 
         Returns by how many slots what is held and what is cached have grown. None at the first
-        refusal, where anything else has changed, or where a block was filled that `wanted` is the
-        key of; what was done stays done.
+        refusal, or where anything else has changed; what was done stays done.
         """
         due, tick = self.batch.due, self.batch.clock.tick + steps
         bucket = due.get(tick)
@@ -134,8 +140,6 @@ class State:
             return None
         if (full := due.get(tick + 1)) is not None:
             self._fill(list(full.seqs))
-            if self.wanted is not None and any(self._filled(seq) for seq in full.seqs):
-                return None
         return self._change(before)
 
     def _grow_equally(self, bucket: Bucket) -> bool:
@@ -164,18 +168,20 @@ class State:
             return None
         return after.held - before.held, after.cached - before.cached
 
-    def _filled(self, seq: Request) -> bool:
-        """Whether the block that `seq` has filled is the one that is wanted."""
-        return seq.keys(self._block)[seq.room // self._block - 1] == self.wanted
+    def forget(self) -> None:
+        """A new plan begins: nobody was looked at."""
+        self.seen = self._looked = _NOBODY
+        self._freed = False
 
-    def want(self, blocked: bool) -> None:
-        """Set `wanted`: the key that would let the blocked head of the queue hit more, if any."""
-        self.wanted = None
-        if blocked and self._fill is not None and self.waiting:
-            head = self.waiting[0]
-            at = self.allocator.cached(head) // self._block
-            if at < (head.tokens - 1) // self._block:
-                self.wanted = head.keys(self._block)[at]
+    def head_stirs(self) -> bool:
+        """Whether the head of the queue could fare otherwise than when the plan looked at it.
+
+        It could if it would hit more or less by now, or if growing has given slots back.
+        """
+        who, hit = self.seen
+        if who is None or not self.waiting or self.waiting[0] is not who:
+            return False
+        return self._freed or self.allocator.cached(who) != hit
 
     def preempt(self, seq: Any) -> None:
         seq.peak = max(seq.peak, seq.computed)

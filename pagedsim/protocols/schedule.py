@@ -161,10 +161,13 @@ class SupportsSteady(Protocol):
 
     `steady` True promises: after a plan that scheduled all that decode and nobody else, and
     preempted none, the next plan is the same again, as long as no sequence finishes, none is
-    refused room, and no arrival finds the queue empty or becomes its head.
+    refused room, no arrival finds the queue empty or becomes its head, and no more and no less of
+    the head would be hit than when it was looked at. `head_first`: it looks at the head before it
+    grows the batch, so that what growing changes is seen a step later.
     """
 
     steady: bool
+    head_first: bool
 
     def undisturbed(self, view: BatchView, /) -> bool:
         """Whether, with an empty queue and all that run decoding, each of them gets its token.

@@ -56,8 +56,8 @@ class Sequence(Protocol):
         """
         ...
 
-    def keys(self, block: int, /) -> SequenceOf[int]:
-        """Chained keys of the full blocks of `block` tokens of prompt and output, O(1).
+    def keys(self, block: int, /) -> Int64:
+        """int64[full blocks of prompt and output]: chained keys of blocks of `block` tokens. O(1).
 
         Two are equal if, and only if, their blocks and all before them hold the same tokens under
         the same salt. Keys are >= 0. Only those of the first ``tokens // block`` blocks are known

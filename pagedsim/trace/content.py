@@ -77,7 +77,7 @@ class Content:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._keys: dict[int, list[list[int]]] = {}
+        self._keys: dict[int, tuple[Int64, list[int], list[int]]] = {}
 
     def runs(self, row: int) -> list[tuple[int, int]]:
         """(first token id, length) of each run; the output is the last. O(runs)."""
@@ -86,17 +86,16 @@ class Content:
         pairs = zip(trace.run_token[part].tolist(), trace.run_length[part].tolist(), strict=True)
         return [*pairs, (int(trace.output_token[row]), int(trace.output[row]))]
 
-    def keys(self, row: int, size: int) -> list[int]:
-        """Keys of the row's full blocks of `size` tokens."""
+    def keys(self, row: int, size: int) -> Int64:
+        """Keys of the row's full blocks of `size` tokens, read-only."""
         if size not in self._keys:
             trace = self._trace
             rows, key, _ = blocks(trace, size, outputs=True)
-            full = (trace.prompt + trace.output) // size
-            flat, starts, counts = key.tolist(), rows.tolist(), full.tolist()
-            self._keys[size] = [
-                flat[at : at + count] for at, count in zip(starts, counts, strict=False)
-            ]
-        return self._keys[size][row]
+            key.setflags(write=False)
+            ends = rows[:-1] + (trace.prompt + trace.output) // size
+            self._keys[size] = (key, rows.tolist(), ends.tolist())
+        key, starts, full = self._keys[size]
+        return key[starts[row] : full[row]]
 
 
 def _extend(

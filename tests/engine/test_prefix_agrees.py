@@ -136,9 +136,9 @@ def test_what_could_go_wrong_happens() -> None:
 # Planted mistakes, each of which the property must find.
 
 
-def _no_want(patch: pytest.MonkeyPatch) -> None:
+def _head_never_stirs(patch: pytest.MonkeyPatch) -> None:
     """A jump passes the step in which a block is filled that the blocked head could hit."""
-    patch.setattr(State, "want", lambda self, blocked: None)
+    patch.setattr(State, "head_stirs", lambda self: False)
 
 
 def _no_fill(patch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,14 @@ def _stale_hit(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "plant", [_no_want, _no_fill, _cached_stays, _full_blocks_only_when_exceeded, _stale_hit]
+    "plant",
+    [
+        _head_never_stirs,
+        _no_fill,
+        _cached_stays,
+        _full_blocks_only_when_exceeded,
+        _stale_hit,
+    ],
 )
 def test_a_planted_mistake_is_found(plant: Any) -> None:
     @settings(

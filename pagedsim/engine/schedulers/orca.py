@@ -23,6 +23,7 @@ class Orca:
     """
 
     steady = True
+    head_first = True
 
     def __init__(
         self, *, max_seqs: int = 256, max_prompt_tokens: int = 0, watermark: float = 0.0

@@ -15,6 +15,7 @@ class Static:
 
     hold = True
     steady = True
+    head_first = False
 
     def __init__(self, *, max_seqs: int = 256) -> None:
         self.max_seqs = at_least("static: max_seqs", max_seqs, 1)

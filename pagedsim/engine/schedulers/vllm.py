@@ -27,6 +27,7 @@ class Vllm:
     """
 
     steady = True
+    head_first = False
 
     def __init__(
         self,

@@ -1,0 +1,67 @@
+"""Who takes part in a planned step, and what it computes and reads."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pagedsim.engine.batch import Batch
+from pagedsim.engine.request import Request
+from pagedsim.engine.state import State
+from pagedsim.protocols import Load, Plan, SupportsSlots
+
+
+class Step(NamedTuple):
+    """Who takes part in a step, and with what."""
+
+    decoding: int  # how many of those that decode, all alike
+    others: dict[Any, int]  # tokens of each of the others
+    behind: list[Request]  # who decodes, but has no part in it
+
+
+def step_of(plan: Plan, batch: Batch) -> Step:
+    """What `plan` means for the batch. O(running), unless all that decode are planned as one."""
+    if plan.decoding:
+        return Step(batch.decoding, plan.scheduled, [])
+    others = {seq: count for seq, count in plan.scheduled.items() if not seq.decoding}
+    decoding = len(plan.scheduled) - len(others)
+    behind = []
+    if 0 < decoding < batch.decoding:
+        behind = [s for s in batch.running if s.decoding and s not in plan.scheduled]
+    return Step(decoding, others, behind)
+
+
+def load_of(step: Step, batch: Batch) -> Load:
+    """The load of `step`, from the batch's totals. O(others + behind)."""
+    context = batch.stored + batch.decoding if step.decoding else 0
+    for seq in step.behind:
+        context -= seq.computed + 1
+    prefills, tokens, pairs = 0, step.decoding, context
+    for seq, count in step.others.items():
+        stored = seq.base
+        prefills += count > 1 or stored + 1 < seq.known
+        tokens += count
+        pairs += count * stored + count * (count + 1) // 2
+        context += stored + count
+    return Load(step.decoding + len(step.others), prefills, tokens, pairs, context)
+
+
+def without_done(step: Step, state: State, stored: int) -> tuple[int, int]:
+    """What those that run share with each other, and what is reserved for them. O(stored).
+
+    For batches that are held as a whole: what the done share with others is theirs no longer.
+    """
+    allocator = state.allocator
+    assert isinstance(allocator, SupportsSlots), "sharing without slots to show"
+    parts, reserved = [], 0
+    for seq in state.running:
+        decodes = seq.decoding and step.decoding > 0 and seq not in step.behind
+        have = seq.computed + (1 if decodes else step.others.get(seq, 0))
+        parts.append(allocator.slots(seq)[:have])
+        reserved += max(0, min(allocator.room(seq), seq.final) - have)
+    distinct = len(np.unique(np.concatenate(parts))) if parts else 0
+    return stored - distinct, reserved
+
+
+__all__ = ["Step", "load_of", "step_of", "without_done"]

@@ -1,4 +1,4 @@
-"""Options that `replay` and `compare` share, written once, and how any command reads a number.
+"""Options that `replay` and `compare` share, written once.
 
 `with_options` gives a command the fields of `Options` as its options, and calls it with an
 `Options`. Numbers are checked as they are read, so that a message names the option as it was
@@ -9,84 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
-import typer
-
-from pagedsim.errors import SpecError
+from pagedsim.cli.values import MOST, counted, measured, number, one_of, option, whole
 
 _DEVICE, _LOAD, _RUN, _OUT = "Device", "Load", "Run", "Output"
-MOST = 1 << 40  # of anything that is counted
-
-_HUMAN = re.compile(r"([+-]?[0-9_]+)(?:\.([0-9]+))?([kKmMgGtT]?)")
-
-
-def whole(name: str, text: str | int, *, least: int = 1, most: int = MOST) -> int:
-    """`text` as a whole number, 8k = 8,000 and 8K = 8,192 as engines have it; else SpecError."""
-    found = _HUMAN.fullmatch(str(text))
-    value: int | None = None
-    if found is not None:
-        digits, decimals, unit = found[1], found[2] or "", found[3]
-        power = "kmgt".find(unit.lower()) + 1 if unit else 0
-        scale: int = 1024**power if unit.isupper() else 1000**power
-        if len(digits) + len(decimals) <= 40:
-            number = int(digits + decimals) * scale
-            value = number // 10 ** len(decimals) if number % 10 ** len(decimals) == 0 else None
-    if value is None or not least <= value <= most:
-        bound = f">= {least}" if value is None or value < least else f"<= {most}"
-        raise SpecError(f"{name} is {text}, must be a whole number {bound}")
-    return value
-
-
-def number(name: str, text: str | float, *, most: float = math.inf) -> float:
-    """`text` as a finite number above 0 and up to `most`, else SpecError."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value <= most or math.isinf(value):
-        bound = "> 0" if math.isinf(most) else f"> 0 and <= {most:g}"
-        raise SpecError(f"{name} is {text}, must be a number {bound}")
-    return value
-
-
-def option(*names: str, help: str, panel: str | None = None, **more: Any) -> Any:
-    """An option of a command, in a panel of its help."""
-    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
-
-
-def counted(*names: str, least: int = 1, most: int = MOST, **more: Any) -> Any:
-    """An option that takes a whole number from `least` to `most`."""
-
-    def read(text: str | int) -> int:
-        return whole(names[0], text, least=least, most=most)
-
-    return option(*names, parser=read, metavar="N", **more)
-
-
-def measured(*names: str, most: float = math.inf, **more: Any) -> Any:
-    """An option that takes a number above 0 and up to `most`."""
-
-    def read(text: str | float) -> float:
-        return number(names[0], text, most=most)
-
-    return option(*names, parser=read, metavar="X", **more)
-
-
-def one_of(name: str, *words: str, **more: Any) -> Any:
-    """An option that takes one of some words."""
-
-    def read(text: str) -> str:
-        if text not in words:
-            raise SpecError(f"{name} is {text}, must be {' or '.join(words)}")
-        return text
-
-    return option(name, parser=read, metavar="|".join(words), **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,14 +229,4 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
-__all__ = [
-    "MOST",
-    "Options",
-    "counted",
-    "measured",
-    "number",
-    "one_of",
-    "option",
-    "whole",
-    "with_options",
-]
+__all__ = ["MOST", "Options", "number", "whole", "with_options"]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pagedsim.cli.options import counted, measured, option
+from pagedsim.cli.values import counted, measured, option
 
 _MOST_WORK = 10**8  # tokens: a prompt of more takes longer than the clock holds
 

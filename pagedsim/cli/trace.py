@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pagedsim.cli.options import counted, one_of, option
+from pagedsim.cli.values import counted, one_of, option
 
 app = typer.Typer(
     help="Look at request traces; convert, make and fetch them.",

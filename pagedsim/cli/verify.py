@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pagedsim.cli.options import one_of, option
+from pagedsim.cli.values import one_of, option
 from pagedsim.errors import SpecError
 
 if TYPE_CHECKING:

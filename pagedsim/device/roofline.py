@@ -78,8 +78,7 @@ class Roofline:
         work, more_work = self._flops(tokens, pairs), self._flops_per_pair * sequences
         moved, more_moved = self._bytes(tokens, context), self._kv * sequences * (tokens > 0)
         if steps <= FEW:
-            times = [self._time(work + j * more_work, moved + j * more_moved) for j in range(steps)]
-            return np.array(times, np.int64)
+            return np.array(self.few(load, steps), np.int64)
         flops = _line(work, more_work, steps)
         size = _line(moved, more_moved, steps)
         compute = (flops / self._peak_rate).astype(np.float64)
@@ -88,6 +87,13 @@ class Roofline:
         checked(self._overhead + int(ns[-1]))
         whole: Int64 = ns.astype(np.int64) + np.int64(self._overhead)
         return np.maximum(whole, 1)
+
+    def few(self, load: Load, steps: int) -> list[int]:
+        """The same as a list, for a few steps."""
+        sequences, _, tokens, pairs, context = map(int, load)
+        work, more_work = self._flops(tokens, pairs), self._flops_per_pair * sequences
+        moved, more_moved = self._bytes(tokens, context), self._kv * sequences * (tokens > 0)
+        return [self._time(work + j * more_work, moved + j * more_moved) for j in range(steps)]
 
     def flops(self, load: Load) -> int:
         """Floating-point operations of a step, over all ranks."""

@@ -105,6 +105,11 @@ class Affine:
         """int64[steps]: `ns` of each of the next `steps` decode steps."""
         return line(self._fs(load), self._context * int(load.sequences), FS, steps)
 
+    def few(self, load: Load, steps: int) -> list[int]:
+        """The same as a list, for a few steps."""
+        start, slope = self._fs(load), self._context * int(load.sequences)
+        return [checked(half_even(start + j * slope, FS)) for j in range(steps)]
+
     def _fs(self, load: Load) -> int:
         sequences, prefills, tokens, _, context = map(int, load)
         prefill = tokens - (sequences - prefills)
@@ -128,6 +133,10 @@ class Constant:
     def ramp(self, load: Load, steps: int) -> Int64:
         """int64[steps], all alike."""
         return np.full(max(0, steps), self._ns, np.int64)
+
+    def few(self, load: Load, steps: int) -> list[int]:
+        """The same as a list."""
+        return [self._ns] * steps
 
 
 __all__ = ["Affine", "Constant"]

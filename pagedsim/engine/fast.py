@@ -88,7 +88,7 @@ class FastEngine:
         self._requests: dict[int, Request] = {}
         columns = (trace.prompt, trace.output, trace.priority, trace.salt, self.source.end)
         self._content = Content(trace)
-        self._columns = [column.tolist() for column in columns]
+        self._rows = list(zip(*(column.tolist() for column in columns), strict=True))
 
     def run(self) -> Recording:
         """Replay the whole trace."""
@@ -222,7 +222,8 @@ class FastEngine:
                 batch.hold_back(seq)
             finished = batch.finished()
         for seq, count in step.others.items():
-            seq.recomputed += max(0, min(seq.base + count, seq.peak) - seq.base)
+            if seq.peak > seq.base:
+                seq.recomputed += min(seq.base + count, seq.peak) - seq.base
             seq.base += count
             if seq.base < seq.known:
                 continue
@@ -235,7 +236,8 @@ class FastEngine:
                 batch.leave(seq)
                 seq.known += 1
                 finished.append(seq)
-        finished.sort(key=_RANK if self._order is None else self._order.index)
+        if len(finished) > 1:
+            finished.sort(key=_RANK if self._order is None else self._order.index)
         if self._hold:
             for seq in finished:
                 state.keep(seq)
@@ -271,7 +273,7 @@ class FastEngine:
     # Requests.
 
     def _request(self, row: int, arrival_ns: int) -> Request:
-        prompt, output, priority, salt, end = (column[row] for column in self._columns)
+        prompt, output, priority, salt, end = self._rows[row]
         request = Request(row, prompt, output, priority, salt, end, arrival_ns, self._content)
         self._requests[row] = request
         return request

@@ -14,9 +14,10 @@ from pagedsim.engine.recording import Recorder
 from pagedsim.engine.state import State
 from pagedsim.engine.watch import Watch
 from pagedsim.errors import ContractError
-from pagedsim.protocols import Load, StepTime, SupportsRamp
+from pagedsim.protocols import Load, StepTime, SupportsFew, SupportsRamp
 
-_FEW = 16  # so many steps are priced one by one, for most windows are short
+_FIRST = 4  # steps are priced in portions, a small one first, for most windows are short
+_FEW = 16  # from there on an array is worth its cost
 _MANY = 1 << 16
 
 
@@ -25,6 +26,7 @@ class Pricer:
 
     def __init__(self, steptime: StepTime) -> None:
         self._ns = steptime.ns
+        self.few = steptime.few if isinstance(steptime, SupportsFew) else None
         self.ramp = steptime.ramp if isinstance(steptime, SupportsRamp) else None
 
     def one(self, load: Load) -> int:
@@ -34,15 +36,23 @@ class Pricer:
             raise ContractError(f"step time: {load} takes {duration} ns, must be >= 1")
         return duration
 
-    def many(self, load: Load, steps: int) -> list[int]:
-        """ns of each of `steps` decode steps of the same sequences."""
-        assert self.ramp is not None
-        durations: list[int] = self.ramp(load, steps).tolist()
+    def ahead(self, load: Load, steps: int) -> list[int]:
+        """ns of `load` and of the next decode steps of the same sequences, the last of them first.
+
+        At most `steps`, but fewer where they can only be had one by one: few may be wanted.
+        """
+        if steps > _FEW and self.ramp is not None:
+            durations: list[int] = self.ramp(load, steps).tolist()
+        elif self.few is not None:
+            durations = self.few(load, steps)
+        else:
+            return [self.one(load)]
         if len(durations) != steps or min(durations) < 1:
             raise ContractError(
-                f"step time: the ramp of {steps} steps from {load} has {len(durations)}, the "
-                f"shortest of {min(durations, default=0)} ns; must be {steps} of >= 1"
+                f"step time: {steps} steps from {load} are {len(durations)}, the shortest of "
+                f"{min(durations, default=0)} ns; must be {steps} of >= 1"
             )
+        durations.reverse()
         return durations
 
 
@@ -60,13 +70,13 @@ def jump(
     the way are recorded as starts of the window to be added next.
     What was taken before a refusal stays: planning that step takes the same, in the same order.
     """
-    batch, price = state.batch, pricer.one
+    batch = state.batch
     left, tick, due = batch.steps_left(), batch.clock.tick, batch.due
     window, starts, fills = len(recorder), list[int](), state.fills
     sequences, prefills, tokens, pairs, context = load
-    prices: list[int] = []  # of the next steps, the nearest last, once there are many
-    portion = _FEW
-    elapsed = price(load)
+    portion = min(_FIRST, left)
+    prices = pricer.ahead(load, portion)  # of the next steps, the nearest last
+    elapsed = prices.pop()
     steps, ramp_ns, stirs = 1, 0, False
     while steps < left and elapsed < horizon:
         if watch is not None:
@@ -80,16 +90,12 @@ def jump(
             held, cached = grown
             if held or cached or state.spill != spill:
                 starts += (window, steps, elapsed, held, state.spill - spill, cached)
-        if pricer.ramp is None or steps < _FEW:
+        if not prices:
+            portion = min(4 * portion, left - steps, _MANY)
             more = steps * sequences
-            duration = price(Load(sequences, prefills, tokens, pairs + more, context + more))
-        else:
-            if not prices:
-                portion = min(4 * portion, left - steps, _MANY)
-                more = steps * sequences
-                ahead = Load(sequences, prefills, tokens, pairs + more, context + more)
-                prices = pricer.many(ahead, portion)[::-1]
-            duration = prices.pop()
+            ahead = Load(sequences, prefills, tokens, pairs + more, context + more)
+            prices = pricer.ahead(ahead, portion)
+        duration = prices.pop()
         if watch is not None:
             watch.next_begins()
         ramp_ns += steps * duration

@@ -51,6 +51,7 @@ from pagedsim.protocols.sequence import (
 from pagedsim.protocols.time import (
     Load,
     StepTime,
+    SupportsFew,
     SupportsRamp,
 )
 
@@ -68,6 +69,7 @@ __all__ = [
     "StepTime",
     "SupportsBlocks",
     "SupportsExtend",
+    "SupportsFew",
     "SupportsFill",
     "SupportsHold",
     "SupportsHoles",

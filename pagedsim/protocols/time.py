@@ -44,4 +44,13 @@ class SupportsRamp(Protocol):
         ...
 
 
-__all__ = ["Load", "StepTime", "SupportsRamp"]
+@runtime_checkable
+class SupportsFew(SupportsRamp, Protocol):
+    """One that prices a few steps without an array, which would cost more than it saves."""
+
+    def few(self, load: Load, steps: int, /) -> list[int]:
+        """`ramp` as a list."""
+        ...
+
+
+__all__ = ["Load", "StepTime", "SupportsFew", "SupportsRamp"]

@@ -14,7 +14,7 @@ from pagedsim.device import Affine, Constant, Device, Gpu, Roofline, Table, make
 from pagedsim.device.steptime import half_even, line
 from pagedsim.device.work import pairs
 from pagedsim.errors import InputError, SpecError
-from pagedsim.protocols import Load, StepTime, SupportsRamp
+from pagedsim.protocols import Load, StepTime, SupportsFew, SupportsRamp
 
 LLAMA = make_device("llama-3.1-8b", "a100-80gb")
 DEVICES = [
@@ -250,3 +250,12 @@ def test_mistakes_name_value_and_bound(make: object, message: str) -> None:
     with pytest.raises(SpecError) as caught:
         make()
     assert message in str(caught.value)
+
+
+@given(small, small, small, st.integers(1, 40), st.sampled_from(MODELS))
+def test_few_equals_ramp(
+    sequences: int, pairs_: int, context: int, steps: int, model: StepTime
+) -> None:
+    if isinstance(model, SupportsFew):
+        load = Load(sequences, 0, sequences, pairs_, context)
+        assert model.few(load, steps) == model.ramp(load, steps).tolist()

@@ -66,8 +66,9 @@ class Vllm:
     def plan(self, view: View, /) -> Plan:
         """Running sequences first, then, if none was preempted, the queue."""
         plan = Plan()
-        crowd = len(view.running) + len(view.waiting) > 1
-        chunk = self.long_prefill if self.long_prefill and crowd else view.max_len
+        chunk = view.max_len
+        if self.long_prefill and len(view.running) + len(view.waiting) > 1:
+            chunk = self.long_prefill
         budget = self._run_at_once(view, plan, chunk)
         if budget is None:
             budget = self._run(view, plan, chunk)
@@ -145,7 +146,7 @@ class Vllm:
                 if not self.chunked:
                     return
                 want = budget
-            spare = view.headroom(self.watermark) if view.running else 0
+            spare = view.headroom(self.watermark) if self.watermark and view.running else 0
             whole = seq.tokens if self.full_input else 0
             if not view.admit(seq, hit + want, whole=whole, spare=spare):
                 plan.blocked = True

@@ -1,0 +1,151 @@
+"""A shadow of the pool that stores token ids: what a table reads back is its sequence's content.
+
+In every step the tokens that are computed are written to the slots where the allocator says they
+are, and every running sequence is then read back in whole. A block handed out twice, a stale key, a
+hit on other content, or a slot that moved reads back something else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from agreement import Fixed
+from hypothesis import given
+from hypothesis import strategies as st
+from test_prefix_agrees import setups, sharing_traces
+
+from pagedsim.alloc.contiguous import Contiguous
+from pagedsim.alloc.paged import Paged
+from pagedsim.alloc.prefix import PrefixPaged
+from pagedsim.alloc.radix import Radix
+from pagedsim.engine.fast import FastEngine
+from pagedsim.engine.reference import ReferenceEngine
+from pagedsim.errors import SpecError
+from pagedsim.protocols import Plan, View
+from pagedsim.trace.trace import Trace
+
+
+class Shadow:
+    """An observer of one run, and the model that it keeps."""
+
+    def __init__(self, allocator: Any, trace: Trace) -> None:
+        self.allocator = allocator
+        self.slots: dict[int, tuple[int, int]] = {}  # slot -> (salt, token)
+        self.content = [self._tokens(trace, row) for row in range(len(trace))]
+        self.read = 0
+
+    @staticmethod
+    def _tokens(trace: Trace, row: int) -> list[tuple[int, int]]:
+        part = slice(int(trace.run_rows[row]), int(trace.run_rows[row + 1]))
+        runs = [*zip(trace.run_token[part], trace.run_length[part], strict=True)]
+        runs.append((trace.output_token[row], trace.output[row]))
+        salt = int(trace.salt[row])
+        return [(salt, int(first) + j) for first, length in runs for j in range(int(length))]
+
+    def scheduled(self, step: int, plan: Plan, view: View, /) -> None:
+        where = {seq: self.allocator.slots(seq).tolist() for seq in view.running}
+        for seq, count in plan.scheduled.items():
+            for at in range(seq.computed, seq.computed + count):
+                self.slots[where[seq][at]] = self.content[seq.id][at]
+        for seq in view.running:
+            stored = seq.computed + plan.scheduled.get(seq, 0)
+            found = [self.slots.get(slot) for slot in where[seq][:stored]]
+            assert found == self.content[seq.id][:stored], f"step {step}, request {seq.id}"
+            self.read += stored
+        if isinstance(self.allocator, PrefixPaged):
+            self._count([self.allocator.table(seq) for seq in view.running])
+
+    def finished(self, step: int, done: Any, /) -> None:
+        pass
+
+    def _count(self, tables: list[tuple[int, ...]]) -> None:
+        """Holders are the tables that hold a block; nothing held is free."""
+        holders = Counter(block for table in tables for block in table)
+        usage, block = self.allocator.usage(), self.allocator.block
+        free = self.allocator.free_blocks()
+        assert len(set(free)) == len(free)
+        assert not holders.keys() & set(free)
+        if usage.held == len(holders) * block:  # else some are done, and held all the same
+            assert usage.shared == (holders.total() - len(holders)) * block
+
+
+def replay(engine: Any, trace: Trace, allocator: Any, scheduler: Any, max_len: int) -> Shadow:
+    shadow = Shadow(allocator, trace)
+    one_by_one = type("OneByOne", (type(scheduler),), {"steady": False})
+    scheduler.__class__ = one_by_one  # a jump leaves `computed` at its first step
+    engine(trace, allocator, scheduler, Fixed(1), max_len=max_len, observers=[shadow]).run()
+    usage = allocator.usage()
+    assert (usage.held, usage.shared) == (0, 0)
+    return shadow
+
+
+@pytest.mark.parametrize("engine", [FastEngine, ReferenceEngine])
+@given(trace=sharing_traces(), setup=setups(), kind=st.sampled_from(["prefix", "paged", "buddy"]))
+def test_tables_read_back_their_content(engine: Any, trace: Trace, setup: Any, kind: str) -> None:
+    make, scheduler, max_len = setup
+    allocator: Any = make()
+    if kind == "paged":
+        allocator = Paged(allocator.blocks, block=allocator.block)
+    elif kind == "buddy":
+        try:
+            allocator = Contiguous(
+                allocator.capacity, max_len=max_len, place="buddy", reserve="pow2"
+            )
+        except SpecError:
+            return
+    replay(engine, trace, allocator, scheduler(), max_len)
+
+
+@pytest.mark.parametrize("engine", [FastEngine, ReferenceEngine])
+@given(trace=sharing_traces(), setup=setups(), page=st.integers(1, 3))
+def test_a_radix_tree_reads_back_its_content(
+    engine: Any, trace: Trace, setup: Any, page: int
+) -> None:
+    make, scheduler, max_len = setup
+    replay(engine, trace, Radix(make().capacity, page=page), scheduler(), max_len)
+
+
+def _twice(self: Any, table: Any, blocks: int) -> None:
+    """Hands out a block that stays on the list."""
+    before = self._free.in_order()[:1]
+    _APPEND(self, table, blocks)
+    if blocks and not self._free._at[before[0]] >= 0:
+        self._free.push_front(list(before))
+
+
+_APPEND = PrefixPaged._append
+
+
+def test_the_shadow_sees_a_block_that_is_handed_out_twice() -> None:
+    trace = Trace.build("t", [0, 0], [5, 5], [3, 3])
+    from pagedsim.engine.schedulers import Vllm
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PrefixPaged, "_append", _twice)
+        with pytest.raises(AssertionError):
+            replay(ReferenceEngine, trace, PrefixPaged(12, block=2), Vllm(), 40)
+
+
+def test_the_shadow_sees_a_stale_key() -> None:
+    """Taking a block leaves its key: a later look-up hits other content."""
+    from pagedsim.engine.schedulers import Vllm
+
+    trace = Trace.build(
+        "t",
+        [0, 20, 40],
+        [4, 8, 6],
+        [1, 1, 1],
+        runs=([0, 1, 2, 3], [0, 100, 0], [4, 8, 6]),
+        output_token=[900, 910, 920],
+    )
+
+    def keeps(self: Any, block: int) -> None:
+        self._cached -= 1
+        self._key[block] = -1
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PrefixPaged, "_forget", keeps)
+        with pytest.raises(AssertionError):
+            replay(ReferenceEngine, trace, PrefixPaged(6, block=2), Vllm(), 40)

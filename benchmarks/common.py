@@ -11,6 +11,7 @@ import argparse
 import gc
 import os
 import platform
+import resource
 import subprocess
 import sys
 import time
@@ -26,7 +27,6 @@ MAX_SEQS, BUDGET = 256, 8192
 SCHEDULER = f"vllm:max_seqs={MAX_SEQS},max_batched_tokens={BUDGET}"
 ALLOCATOR = "paged:block=16"
 SATURATED = 60_000  # slots of the pool under which the Azure hour must preempt
-ROOT = Path(__file__).resolve().parents[1]
 US = 1e6
 
 
@@ -175,15 +175,27 @@ class Ran(NamedTuple):
 
 def process(command: Sequence[str], given: str = "", **environment: str) -> Ran:
     """Run a command to its end with `given` on its input; RuntimeError unless it ends with 0."""
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(package().parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "80", **environment}
-    before, began = os.times(), time.perf_counter()
+    before, began = _children(), time.perf_counter()
     ran = subprocess.run(command, input=given, capture_output=True, text=True, env=env, check=False)
-    wall, after = time.perf_counter() - began, os.times()
+    wall, cpu = time.perf_counter() - began, _children() - before
     if ran.returncode:
         raise RuntimeError(f"{command[0]} ended with {ran.returncode}:\n{ran.stderr[-2000:]}")
-    cpu = after.children_user + after.children_system
-    return Ran(wall, cpu - before.children_user - before.children_system, ran.stdout)
+    return Ran(wall, cpu, ran.stdout)
+
+
+def _children() -> float:
+    """Seconds of their own that processes which this one started, and which ended, have had."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
+def package() -> Path:
+    """The folder of the pagedsim that is measured."""
+    import pagedsim
+
+    return Path(pagedsim.__file__).resolve().parent
 
 
 def imports(python: str, module: str) -> bool:
@@ -199,8 +211,6 @@ def peak_bytes() -> int:
     if status.exists():  # here ru_maxrss may be that of the process that started this one
         line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
-    import resource
-
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
@@ -209,7 +219,7 @@ def peak_bytes() -> int:
 
 
 def machine() -> str:
-    """The machine and the Python, in one line."""
+    """The machine, the Python, and whether pagedsim's engine is compiled, in one line."""
     cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -218,7 +228,10 @@ def machine() -> str:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    return f"{cores} cores, {cpu}, {platform.system()}, {python}, NumPy {np.__version__}{load}"
+    compiled = any((package() / "engine").glob("*.so"))
+    ours = f"pagedsim {'compiled' if compiled else 'plain'}"
+    numpy = f"NumPy {np.__version__}"
+    return f"{cores} cores, {cpu}, {platform.system()}, {python}, {numpy}, {ours}{load}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -68,8 +68,8 @@ class PrefixPaged:
         if who is seq and changes == self._changes and tokens == seq.tokens:
             return found
         keys = seq.keys(self.block)[: (seq.tokens - 1) // self.block]
-        if len(keys) and (top := int(keys.max())) >= len(self._first):
-            self._make_room_for(top)
+        if len(keys):
+            self._reach(int(keys.max()))
         found = self._all_first[keys]
         missing = found < 0
         if missing.any():
@@ -118,8 +118,10 @@ class PrefixPaged:
     def extend(self, seqs: SequenceOf[Sequence], /) -> int:
         """One block to each of `seqs`, in order; how many got one."""
         seqs = seqs[: len(self._free)]
-        for seq in seqs:
-            self._append(self._tables[seq], 1)
+        taken = self._free.take(len(seqs))
+        for seq, block in zip(seqs, taken, strict=True):
+            self._hand_out(int(block))
+            self._tables[seq].append(int(block))
         return len(seqs)
 
     def fill(self, seqs: SequenceOf[Sequence], /) -> None:
@@ -173,9 +175,7 @@ class PrefixPaged:
         taken = self._free.take(blocks)
         if isinstance(taken, list):
             for block in taken:
-                self._holders[block] = 1
-                if self._key[block] >= 0:
-                    self._forget(block)
+                self._hand_out(block)
             table.extend(taken)
             return
         self._all_holders[taken] = 1
@@ -191,6 +191,11 @@ class PrefixPaged:
             self._cached -= len(keyed)
             self._changes += 1
 
+    def _hand_out(self, block: int) -> None:
+        self._holders[block] = 1
+        if self._key[block] >= 0:
+            self._forget(block)
+
     def _name(self, seq: Sequence, tokens: int) -> None:
         """Give keys to the blocks of `seq` that are full at `tokens` and have none yet."""
         full, done = tokens // self.block, self._named[seq]
@@ -198,24 +203,29 @@ class PrefixPaged:
             return
         self._named[seq] = full
         self._changes += 1
-        keys = seq.keys(self.block)[done:full]
-        if (top := int(keys.max())) >= len(self._first):
-            self._make_room_for(top)
-        blocks = np.frombuffer(self._tables[seq], np.int64)[done:full]
-        if len(keys) <= FEW:
-            for key, block in zip(keys.tolist(), blocks.tolist(), strict=True):
-                self._key[block] = key
-                if self._first[key] < 0:
-                    self._first[key] = block
-                    self._keys += 1
-                else:
-                    self._more.setdefault(key, {})[block] = None
+        table, keys = self._tables[seq], seq.keys(self.block)
+        if full - done <= FEW:
+            for at in range(done, full):
+                self._name_one(table[at], int(keys[at]))
             return
+        keys = keys[done:full]
+        self._reach(int(keys.max()))
+        blocks = np.frombuffer(table, np.int64)[done:full]
         self._all_key[blocks] = keys
         fresh = self._all_first[keys] < 0
         self._all_first[keys[fresh]] = blocks[fresh]
         self._keys += int(fresh.sum())
         for key, block in zip(keys[~fresh].tolist(), blocks[~fresh].tolist(), strict=True):
+            self._more.setdefault(key, {})[block] = None
+
+    def _name_one(self, block: int, key: int) -> None:
+        if key >= len(self._first):
+            self._reach(key)
+        self._key[block] = key
+        if self._first[key] < 0:
+            self._first[key] = block
+            self._keys += 1
+        else:
             self._more.setdefault(key, {})[block] = None
 
     def _forget(self, block: int) -> None:
@@ -237,8 +247,11 @@ class PrefixPaged:
         if more is not None and not more:
             del self._more[key]
 
-    def _make_room_for(self, key: int) -> None:
+    def _reach(self, key: int) -> None:
+        """Make sure that `key` can be looked up."""
         old = self._all_first
+        if key < len(old):
+            return
         longer = np.full(max(2 * len(old), key + 1), -1)
         longer[: len(old)] = old
         self._first, self._all_first = shared_memory(longer)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -106,9 +106,12 @@ def _taken(recording: Recording, first: int, last: int, bases: Int64, counts: In
 
 
 def _prices(steptime: StepTime, load: Load, count: int) -> Int64:
-    """int64[count]: ns of `load` and of the next steps of the same sequences."""
-    if isinstance(steptime, SupportsRamp):
-        return steptime.ramp(load, count)
+    """int64[count]: ns of `load` and of the next steps of the same sequences.
+
+    Called for each window, and a check of a protocol costs more than many a ramp: hence `hasattr`.
+    """
+    if hasattr(steptime, "ramp"):
+        return cast(SupportsRamp, steptime).ramp(load, count)
     grown = (load.sequences * j for j in range(count))
     loads = (load._replace(pairs=load.pairs + k, context=load.context + k) for k in grown)
     return np.array([steptime.ns(each) for each in loads], np.int64)

@@ -71,7 +71,6 @@ SHARES = {
     "concurrency": 8,
     "hits": 1,
     "cached": 1,
-    "jumps of 1000": 0.3,
     "Vllm": 30,
     **dict.fromkeys(("Orca", "Static", "ShortestFirst", "TakingTurns"), 2),
     **dict.fromkeys(("Contiguous", "Slots", "Counter", "Shared"), 1),

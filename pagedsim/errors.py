@@ -4,6 +4,7 @@
     ├── InputError           a trace, table or log that cannot be read: place, value, bound
     ├── SpecError            an option, a NAME:key=value spec, or a name that does not exist
     ├── DeviceError          a model, GPU or pool that does not work out
+    │   └── StartupError     an engine would refuse to start: one request does not fit
     └── ContractError        a plug-in broke its contract (see pagedsim.protocols)
 
 A refusal is a value (``False``), misuse an exception, an impossibility an ``assert``.
@@ -28,8 +29,27 @@ class DeviceError(PagedsimError):
     """A model, GPU or pool that does not work out."""
 
 
+class StartupError(DeviceError):
+    """One request of the longest allowed does not fit; an engine refuses to start.
+
+    `longest` is the length that would fit (0: none), the bytes are of rank `rank`.
+    """
+
+    def __init__(self, message: str, *, rank: int, needed: int, available: int, longest: int):
+        super().__init__(message)
+        self.rank, self.needed, self.available = rank, needed, available
+        self.longest = longest
+
+
 class ContractError(PagedsimError):
     """An allocator, scheduler or step-time model that broke its contract."""
 
 
-__all__ = ["ContractError", "DeviceError", "InputError", "PagedsimError", "SpecError"]
+__all__ = [
+    "ContractError",
+    "DeviceError",
+    "InputError",
+    "PagedsimError",
+    "SpecError",
+    "StartupError",
+]

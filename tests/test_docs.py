@@ -26,6 +26,7 @@ from typer.testing import CliRunner
 from pagedsim import simulate
 from pagedsim.analysis.results import Result
 from pagedsim.cli import app
+from pagedsim.device.enginesize import EngineSizing
 from pagedsim.device.sizing import Sizing
 from pagedsim.engine.recording import Window
 from pagedsim.trace import load, stats
@@ -178,7 +179,9 @@ def options() -> dict[str, set[str]]:
             for name, inner in command.commands.items():
                 walk(inner, f"{words} {name}".strip())
         else:
-            found[words] = {opt for param in command.params for opt in param.opts}
+            found[words] = {
+                opt for param in command.params for opt in (*param.opts, *param.secondary_opts)
+            }
 
     walk(typer.main.get_command(app), "")
     return found
@@ -236,5 +239,7 @@ def test_every_number_that_is_reported_is_defined() -> None:
     names = {*fields(Result), *fields(Sizing), *info, *(n for n in inner if isinstance(n, str))}
     assert len(names) > 150
     assert names - words == set()
+    device = (ROOT / "docs" / "device.md").read_text(encoding="utf-8")
+    assert {*fields(EngineSizing)} - set(re.findall(r"\w+", device)) == set()
     frame = simulate(load("chat", limit=5), max_len=16384).requests_frame()
     assert {*Window._fields, *frame.columns} - words == set()

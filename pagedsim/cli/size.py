@@ -1,22 +1,37 @@
-"""``pagedsim size``: how much KV a model on a GPU has room for, and how that is known."""
+"""``pagedsim size``: how much KV a model on a GPU has room for, and how that is known.
+
+With ``--available-gib`` it starts up as the engine does, in groups of layers; else the pool is
+estimated from the card, or stated, and every layer counts as full attention.
+"""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pagedsim.cli.values import counted, measured, option
+from pagedsim.cli.values import MOST, counted, measured, option, whole
+from pagedsim.errors import SpecError
 
+if TYPE_CHECKING:
+    from pagedsim.device.shape import Model
+
+_GROUPS = "As the engine sizes it"
 _MOST_WORK = 10**8  # tokens: a prompt of more takes longer than the clock holds
+
+
+def _length(text: str | int) -> int:
+    """A maximum length, 0 for the longest that fits."""
+    return 0 if str(text) in ("auto", "-1") else whole("--max-len", text)
 
 
 def size(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="a built-in model, or a config.json")
     ],
-    gpu: Annotated[str, option("--gpu", metavar="NAME", help="a built-in GPU")],
+    gpu: Annotated[str | None, option("--gpu", metavar="NAME", help="a built-in GPU")] = None,
     tp: Annotated[
         int, counted("--tp", "-tp", "--tensor-parallel-size", help="tensor parallel GPUs")
     ] = 1,
@@ -37,7 +52,13 @@ def size(
     ] = "auto",
     max_len: Annotated[
         int | None,
-        counted("--max-len", "--max-model-len", help="maximum prompt + output  [the model's]"),
+        option(
+            "--max-len",
+            "--max-model-len",
+            parser=_length,
+            metavar="N",
+            help="maximum prompt + output, auto for what fits --available-gib  [the model's]",
+        ),
     ] = None,
     utilization: Annotated[
         float,
@@ -87,15 +108,124 @@ def size(
         str | None,
         option("--json", metavar="FILE", help="write JSON to FILE, - for standard output"),
     ] = None,
+    available_gib: Annotated[
+        str | None,
+        option(
+            "--available-gib",
+            panel=_GROUPS,
+            metavar="X",
+            help="GiB for KV on each GPU, or X,X,… a stage; 'estimate' from --gpu",
+        ),
+    ] = None,
+    hybrid: Annotated[
+        bool | None,
+        option(
+            "--hybrid/--no-hybrid",
+            panel=_GROUPS,
+            help="groups of layers, or all as full attention  [as the engine chooses]",
+        ),
+    ] = None,
+    asynchronous: Annotated[
+        bool,
+        option("--async-scheduling", panel=_GROUPS, help="a step more is in flight"),
+    ] = False,
+    prefix_caching: Annotated[
+        bool,
+        option(
+            "--prefix-caching/--no-prefix-caching",
+            panel=_GROUPS,
+            help="with it recurrent layers keep two states a request",
+        ),
+    ] = True,
+    dcp: Annotated[
+        int,
+        counted(
+            "--dcp",
+            "-dcp",
+            "--decode-context-parallel-size",
+            panel=_GROUPS,
+            help="GPUs that share a request's tokens",
+        ),
+    ] = 1,
+    skip_layers: Annotated[
+        str | None,
+        option(
+            "--kv-dtype-skip-layers",
+            "--kv-cache-dtype-skip-layers",
+            panel=_GROUPS,
+            metavar="LIST",
+            help="layers that keep the model's own KV format: numbers, or sliding_window",
+        ),
+    ] = None,
+    older_print: Annotated[
+        bool, option("--older-print", panel=_GROUPS, help="the lines as older versions print them")
+    ] = False,
 ) -> None:
-    """How much KV a model on a GPU has room for, estimated or from an engine's log."""
-    import msgspec
-
+    """How much KV a model on a GPU has room for, estimated, stated, or as vLLM sizes it."""
     from pagedsim.device.device import make_device
     from pagedsim.device.sizing import size as size_device
-    from pagedsim.files import write_whole
+    from pagedsim.device.tables import find_model
     from pagedsim.present.sizing import show
 
+    if available_gib is not None:
+        _refuse(
+            "--available-gib says how large the pool is",
+            **{
+                "--kv-tokens": kv_tokens is not None,
+                "--kv-cache-memory-bytes": kv_memory_bytes is not None,
+                "--engine-log": engine_log is not None,
+                "--work": work is not None,
+            },
+        )
+        shape = find_model(model)
+        available, limit, source = _available(
+            available_gib,
+            shape,
+            gpu,
+            max_batched_tokens,
+            tp=tp,
+            pp=pp,
+            kv_dtype=kv_dtype,
+            weights_dtype=weights_dtype,
+            utilization=utilization,
+            max_seqs=max_seqs,
+            block=block,
+        )
+        _start_up(
+            shape,
+            json,
+            source,
+            available=available,
+            max_len=max_len,
+            max_batched_tokens=limit,
+            tp=tp,
+            pp=pp,
+            dcp=dcp,
+            kv_dtype=kv_dtype,
+            block=block,
+            blocks=kv_blocks,
+            hybrid=hybrid,
+            asynchronous=asynchronous,
+            prefix_caching=prefix_caching,
+            older=older_print,
+            exempt=tuple(part.strip() for part in (skip_layers or "").split(",") if part.strip()),
+        )
+        return
+    _refuse(
+        "needs --available-gib",
+        **{
+            "--max-len auto": max_len == 0,
+            "--hybrid": bool(hybrid),
+            "--no-hybrid": hybrid is False,
+            "--async-scheduling": asynchronous,
+            "--no-prefix-caching": not prefix_caching,
+            "--dcp": dcp != 1,
+            "--kv-dtype-skip-layers": skip_layers is not None,
+            "--older-print": older_print,
+        },
+    )
+    if gpu is None:
+        raise SpecError("give --gpu NAME, or --available-gib X to size as the engine does")
     device = make_device(
         model,
         gpu,
@@ -113,11 +243,75 @@ def size(
         engine_log=engine_log,
     )
     result = size_device(device, max_len=max_len, tokens=work)
-    if json is not None:
-        with write_whole(json) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
+    _write(json, result)
     if json != "-":
         show(result)
+
+
+def _start_up(model: Model, json: str | None, source: list[str], **choices: Any) -> None:
+    """Size `model` as the engine starts it up, and say so."""
+    from dataclasses import replace
+
+    from pagedsim.device.enginesize import Choices, size_as_engine
+    from pagedsim.present.startup import show_startup
+
+    result = size_as_engine(model, Choices(**choices))
+    result = replace(result, notes=[*source, *result.notes])
+    _write(json, result)
+    if json != "-":
+        show_startup(result)
+
+
+def _available(
+    text: str, model: Model, gpu: str | None, max_batched_tokens: int | None, **sizes: Any
+) -> tuple[list[int], int, list[str]]:
+    """Bytes for KV, the token budget of a step, and notes on what of them was not given."""
+    from pagedsim.device.device import make_device
+    from pagedsim.device.tables import find_gpu
+
+    notes = []
+    if max_batched_tokens is None:
+        card = None if gpu is None else find_gpu(gpu)
+        max_batched_tokens = 8192 if card is None else card.max_batched_tokens
+        notes.append(f"{max_batched_tokens:,} tokens a step, an assumption: --max-batched-tokens")
+    if text == "estimate":
+        if gpu is None:
+            raise SpecError("--available-gib estimate needs --gpu NAME")
+        device = make_device(model, gpu, max_batched_tokens=max_batched_tokens, **sizes)
+        notes.append(
+            f"the memory is an {device.provenance['capacity'].removesuffix(', in whole blocks')}"
+        )
+        return [device.pool_bytes], max_batched_tokens, notes
+    return [_gib(part.strip()) for part in text.split(",")], max_batched_tokens, notes
+
+
+def _gib(text: str) -> int:
+    """GiB as bytes, exactly, cut to a whole byte."""
+    try:
+        value = int(Fraction(text) * 2**30)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        value = 0
+    if not 1 <= value <= MOST * 1024:
+        raise SpecError(f"--available-gib is {text}, must be a number > 0 and <= {MOST >> 20}")
+    return value
+
+
+def _refuse(why: str, **given: bool) -> None:
+    """SpecError for the first option that was given."""
+    for name, value in given.items():
+        if value:
+            raise SpecError(f"{name}: {why}")
+
+
+def _write(place: str | None, result: object) -> None:
+    """Write the JSON, if that was asked for."""
+    import msgspec
+
+    from pagedsim.files import write_whole
+
+    if place is not None:
+        with write_whole(place) as file:
+            file.write(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
 
 
 __all__ = ["size"]

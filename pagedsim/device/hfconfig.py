@@ -11,6 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pagedsim.device.hfkinds import read_kinds
+from pagedsim.device.hfvalues import Config
 from pagedsim.device.shape import Experts, Mla, Model
 from pagedsim.errors import DeviceError
 
@@ -40,47 +42,6 @@ _UNGATED = frozenset(
 )
 _TIED = frozenset((*_FALCON, "bloom", "gpt2", "gpt_bigcode", "mpt", "opt", "cohere", "cohere2"))
 _LEARNED = frozenset({"gpt2", "gpt_bigcode", "opt"})
-_RECURRENT = ("linear", "mamba", "recurrent", "rwkv", "gdn", "kda", "ssm")
-
-
-class _Config:
-    """A JSON object with checked look-ups; messages name the file and the key."""
-
-    def __init__(self, values: dict[str, Any], file: str) -> None:
-        self.values, self.file = values, file
-        self.kind = str(values.get("model_type") or "").lower()
-
-    def find(self, keys: tuple[str, ...], low: int = 1) -> int | None:
-        for key in keys:
-            value = self.values.get(key)
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < low:
-                raise DeviceError(f"{self.file}: {key} is {value!r}, must be an integer >= {low}")
-            return value
-        return None
-
-    def need(self, keys: tuple[str, ...]) -> int:
-        value = self.find(keys)
-        if value is None:
-            raise DeviceError(f"{self.file}: {keys[0]} is missing (nor is there {_rest(keys)})")
-        return value
-
-    def flag(self, key: str, default: bool = False) -> bool:
-        value = self.values.get(key)
-        if value is None:
-            return default
-        if not isinstance(value, bool):
-            raise DeviceError(f"{self.file}: {key} is {value!r}, must be true or false")
-        return value
-
-    def words(self, key: str) -> list[str]:
-        value = self.values.get(key)
-        if value is None:
-            return []
-        if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
-            raise DeviceError(f"{self.file}: {key} must be a list of names")
-        return value
 
 
 def read_config(path: str | Path) -> Model:
@@ -103,7 +64,7 @@ def read_config(path: str | Path) -> Model:
     name = outer.get("_name_or_path")
     if not isinstance(name, str) or not name or name.startswith((".", "/")):
         name = file.parent.name if file.name == "config.json" else file.stem
-    return _model(_Config(values, str(file)), name.rsplit("/", 1)[-1] or "config")
+    return _model(Config(values, str(file)), name.rsplit("/", 1)[-1] or "config")
 
 
 def _load(file: Path) -> dict[str, Any]:
@@ -120,13 +81,13 @@ def _load(file: Path) -> dict[str, Any]:
     return values
 
 
-def _model(config: _Config, name: str) -> Model:
+def _model(config: Config, name: str) -> Model:
     layers, hidden = config.need(_LAYERS), config.need(_HIDDEN)
     heads, max_len = config.need(_HEADS), config.find(_MAX_LEN)
     gated = config.kind not in _UNGATED
     mla = _mla(config)
     head_dim = mla.nope_dim + mla.rope_dim if mla else _head_dim(config, hidden, heads)
-    window, windowed, recurrent = _kinds(config, layers, max_len)
+    kinds = read_kinds(config, layers)
     return Model(
         name=name,
         layers=layers,
@@ -147,17 +108,18 @@ def _model(config: _Config, name: str) -> Model:
         positions=(max_len or 0) + 2 * (config.kind == "opt") if config.kind in _LEARNED else 0,
         mla=mla,
         experts=_experts(config, layers),
-        window=window,
-        window_layers=windowed,
-        recurrent_layers=recurrent,
-        shared_kv_layers=config.find(("num_kv_shared_layers",), low=0) or 0,
+        window=kinds.window,
+        kinds=kinds.kinds,
+        global_kv_heads=config.find(("num_global_key_value_heads",)) or 0,
+        global_head_dim=config.find(("global_head_dim",)) or 0,
+        state=kinds.state,
     )
 
 
-def _kv_heads(config: _Config, heads: int) -> int:
+def _kv_heads(config: Config, heads: int) -> int:
     nested = config.values.get("attn_config")
     if isinstance(nested, dict) and nested.get("kv_n_heads") is not None:
-        found: int | None = _Config(nested, config.file).find(("kv_n_heads",))
+        found: int | None = Config(nested, config.file).find(("kv_n_heads",))
     else:
         default = config.kind in (*_FALCON, "gpt_bigcode")
         if config.flag("multi_query", default) and not config.flag("new_decoder_architecture"):
@@ -169,7 +131,7 @@ def _kv_heads(config: _Config, heads: int) -> int:
     return found
 
 
-def _head_dim(config: _Config, hidden: int, heads: int) -> int:
+def _head_dim(config: Config, hidden: int, heads: int) -> int:
     found = config.find(_HEAD_DIM)
     if found is None:
         found, rest = divmod(hidden, heads)
@@ -181,7 +143,7 @@ def _head_dim(config: _Config, hidden: int, heads: int) -> int:
     return found
 
 
-def _mla(config: _Config) -> Mla | None:
+def _mla(config: Config) -> Mla | None:
     rank = config.find(("kv_lora_rank",))
     if rank is None:
         return None
@@ -194,7 +156,7 @@ def _mla(config: _Config) -> Mla | None:
     )
 
 
-def _experts(config: _Config, layers: int) -> Experts | None:
+def _experts(config: Config, layers: int) -> Experts | None:
     count = config.find(_EXPERTS, low=0)
     if not count or count == 1:
         return None
@@ -213,29 +175,7 @@ def _experts(config: _Config, layers: int) -> Experts | None:
     )
 
 
-def _kinds(config: _Config, layers: int, max_len: int | None) -> tuple[int, int, int]:
-    """Window size, layers with a window, recurrent layers."""
-    kinds = config.words("layer_types") or config.words("layers_block_type")
-    recurrent = sum(any(word in kind for word in _RECURRENT) for kind in kinds)
-    every = config.find(("full_attention_interval", "attn_layer_period"))
-    if not kinds and every:
-        recurrent = layers - layers // every
-    if config.kind.startswith(("mamba", "rwkv", "falcon_h1")):
-        recurrent = layers
-    window = config.find(("sliding_window", "attention_chunk_size"), low=0) or 0
-    if not window or not config.flag("use_sliding_window", True):
-        return 0, 0, recurrent
-    if max_len is not None and window > max_len:
-        return 0, 0, recurrent
-    windowed = sum("sliding" in kind or "chunked" in kind for kind in kinds)
-    if not kinds:
-        pattern = config.find(("sliding_window_pattern",))
-        pattern = pattern or (2 if config.kind == "gemma2" else 0)
-        windowed = layers - layers // pattern if pattern else layers
-    return window if windowed else 0, windowed, recurrent
-
-
-def _dtype(config: _Config) -> str:
+def _dtype(config: Config) -> str:
     value = config.values.get("torch_dtype") or config.values.get("dtype") or "bfloat16"
     short = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
     found = short.get(str(value).removeprefix("torch."))
@@ -244,7 +184,7 @@ def _dtype(config: _Config) -> str:
     return found
 
 
-def _quantised(config: _Config) -> str:
+def _quantised(config: Config) -> str:
     """The weights' format if the checkpoint is quantised, else ''."""
     settings = config.values.get("quantization_config")
     if not isinstance(settings, dict):
@@ -262,10 +202,6 @@ def _quantised(config: _Config) -> str:
             return "fp8"
         bits = weights[0].get("num_bits") if weights else None
     return {4: "int4", 8: "int8"}.get(bits, "") if isinstance(bits, int) else ""
-
-
-def _rest(keys: tuple[str, ...]) -> str:
-    return " or ".join(keys[1:]) or "another name for it"
 
 
 __all__ = ["read_config"]

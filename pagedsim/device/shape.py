@@ -5,16 +5,19 @@ whose keys and values are stored; *MLA* stores one latent per layer and token in
 *rank* is one GPU of tp · pp; a *stage* is the run of layers that a pipeline rank holds.
 
 Law: sizes are exact (int, or Fraction where 4-bit formats make half bytes); nothing is rounded
-before whole blocks are counted. Every layer counts as full attention for now: `Model.caveats`
-says so for models with sliding windows, recurrent layers or shared KV.
+before whole blocks are counted. `kv_bytes_per_token` counts every layer as full attention, and
+`Model.caveats` says so for models with windows, recurrent layers or shared KV; `Model.layer_list`
+is what `startup` sizes such models by.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 
 from pagedsim.device.dtypes import Bytes, half, kv_format, whole
+from pagedsim.device.layers import Layer, State
 from pagedsim.errors import DeviceError
 
 
@@ -52,10 +55,12 @@ class Model:
     """What of a model decides its memory and work; see `find_model` and `read_config`.
 
     `max_len` is None where the configuration states no maximum length. `gated` feed-forwards have
-    three matrices, others two. `positions` counts learned position embeddings. `window_layers`,
-    `recurrent_layers` and `shared_kv_layers` count layers that need less KV than full attention
-    does; `window` is the former's size. `weights_dtype` is what the checkpoint stores its linear
-    layers in, '' where that is `dtype`.
+    three matrices, others two. `positions` counts learned position embeddings. `kinds` is each
+    layer's kind (see `layers`) in model order, a pattern that is repeated where it is shorter, ()
+    for full attention; `window` is the size of a window or chunk. `global_kv_heads` and
+    `global_head_dim` are full layers' own where others are sliding, 0 for the same; `state` is what
+    a recurrent layer keeps, None where that is unknown. `weights_dtype` is what the checkpoint
+    stores its linear layers in, '' where that is `dtype`.
     """
 
     name: str
@@ -76,9 +81,10 @@ class Model:
     mla: Mla | None = None
     experts: Experts | None = None
     window: int = 0
-    window_layers: int = 0
-    recurrent_layers: int = 0
-    shared_kv_layers: int = 0
+    kinds: tuple[str, ...] = ()
+    global_kv_heads: int = 0
+    global_head_dim: int = 0
+    state: State | None = None
 
     @property
     def attention(self) -> str:
@@ -92,18 +98,67 @@ class Model:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What the sizes take as full attention although it is not, one sentence each."""
+        sees = self.max_len is None or self.window <= self.max_len
+        words = {
+            "sliding": f"use a sliding window of {self.window:,} tokens" if sees else "",
+            "chunked": f"attend within chunks of {self.window:,} tokens" if sees else "",
+            "state": "are recurrent and keep a state in place of KV",
+            "parallel": "are recurrent and keep a state besides KV",
+            "shared": "reuse another layer's KV",
+            "none": "have no attention",
+        }
+        return tuple(
+            f"{count} of {self.layers} layers {what}; all layers are counted as full attention"
+            for kind, what in words.items()
+            if what and (count := self.layer_kinds.count(kind))
+        )
+
+    @property
+    def layer_kinds(self) -> tuple[str, ...]:
+        """Each layer's kind, in model order."""
+        pattern = self.kinds or ("mla" if self.mla is not None else "full",)
+        return (pattern * -(-self.layers // len(pattern)))[: self.layers]
+
+    @property
+    def mixed(self) -> bool:
+        """Whether some layers keep something else than every token's KV."""
+        return not set(self.layer_kinds) <= {"full", "mla"}
+
+    def layer_list(self, exempt: Collection[str] = ()) -> list[Layer]:
+        """Every layer as `startup.start` takes it.
+
+        `exempt` names layers that keep the model's own KV format, by index or by kind.
+        DeviceError for a kind whose size is unknown, or an exemption that meets no layer.
+        """
         found = []
-        for count, what in (
-            (self.window_layers, f"use a sliding window of {self.window:,} tokens"),
-            (self.recurrent_layers, "are recurrent and keep a state in place of KV"),
-            (self.shared_kv_layers, "reuse another layer's KV"),
-        ):
-            if count:
-                found.append(
-                    f"{count} of {self.layers} layers {what}; "
-                    "all layers are counted as full attention"
-                )
-        return tuple(found)
+        met = set()
+        for index, kind in enumerate(self.layer_kinds):
+            names = {str(index), kind, f"{kind}_window", f"{kind}_attention"} & set(exempt)
+            met |= names
+            found.append(self._layer(index, kind, bool(names)))
+        if unmet := sorted(set(exempt) - met):
+            raise DeviceError(
+                f"{self.name} has no layer {unmet[0]!r}; there are 0 … {self.layers - 1}, and "
+                f"{', '.join(sorted(set(self.layer_kinds)))}"
+            )
+        return found
+
+    def _layer(self, index: int, kind: str, exempt: bool) -> Layer:
+        if kind == "parallel" or (kind == "state" and self.state is None):
+            what = "a state besides KV" if kind == "parallel" else "a state"
+            raise DeviceError(f"{self.name}: layer {index} keeps {what}, of unknown size")
+        if kind == "mla":
+            assert self.mla is not None
+            return Layer(kind, latent=self.mla.kv_rank + self.mla.rope_dim, exempt=exempt)
+        own = kind == "full"
+        return Layer(
+            kind,
+            kv_heads=(own and self.global_kv_heads) or self.kv_heads,
+            head_dim=(own and self.global_head_dim) or self.head_dim,
+            window=self.window if kind in ("sliding", "chunked") else 0,
+            state=self.state if kind == "state" else None,
+            exempt=exempt,
+        )
 
     def kv_bytes_per_token(self, kv_dtype: str = "auto", tp: int = 1, pp: int = 1) -> Bytes:
         """Bytes that the KV of one token takes on the rank that holds most of it.

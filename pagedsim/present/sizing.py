@@ -10,12 +10,12 @@ from rich.text import Text
 from pagedsim.device.gpu import GIB
 from pagedsim.device.sizing import Sizing, WorkCounts
 
-_WIDTH = 80
+WIDTH = 80
 
 
 def show(result: Sizing) -> None:
     """Print a sizing, at most 80 columns wide."""
-    console = Console(width=_WIDTH, highlight=False)
+    console = Console(width=WIDTH, highlight=False)
     d = result.device
     console.print(
         Text(f"{d.model} on {d.gpu}, tp {d.tp}, pp {d.pp}", "bold"),
@@ -38,19 +38,21 @@ def show(result: Sizing) -> None:
 def _main(result: Sizing) -> Table:
     d = result.device
     called = "estimate" if d.estimated else "stated"
-    share = "" if d.tp * d.pp == 1 else f"; {_size(d.kv_bytes_per_token_rank)} on the fullest rank"
-    rank = "" if d.tp * d.pp == 1 else f"; {_size(d.weights_bytes_rank)} on the largest rank"
+    share = (
+        "" if d.tp * d.pp == 1 else f"; {size_text(d.kv_bytes_per_token_rank)} on the fullest rank"
+    )
+    rank = "" if d.tp * d.pp == 1 else f"; {size_text(d.weights_bytes_rank)} on the largest rank"
     table = Table(box=None, show_header=False, padding=(0, 1))
-    table.add_row("KV of a token", f"{_size(d.kv_bytes_per_token)} ({d.kv_dtype}){share}")
-    table.add_row("weights", f"{_size(d.weights_bytes)} ({d.weights_dtype}, counted){rank}")
+    table.add_row("KV of a token", f"{size_text(d.kv_bytes_per_token)} ({d.kv_dtype}){share}")
+    table.add_row("weights", f"{size_text(d.weights_bytes)} ({d.weights_dtype}, counted){rank}")
     table.add_row(
         "activation peak",
-        f"{_size(d.activation_bytes)} at {d.max_batched_tokens:,} tokens a step (estimate)",
+        f"{size_text(d.activation_bytes)} at {d.max_batched_tokens:,} tokens a step (estimate)",
     )
     where = "" if d.tp * d.pp == 1 else " a rank"
     table.add_row(
         "KV pool",
-        f"{_size(d.pool_bytes)}{where}: {d.blocks:,} blocks of {d.block} = "
+        f"{size_text(d.pool_bytes)}{where}: {d.blocks:,} blocks of {d.block} = "
         f"{d.capacity_tokens:,} tokens ({called})",
     )
     table.add_row(
@@ -66,21 +68,21 @@ def _main(result: Sizing) -> Table:
 
 
 def _steps(result: Sizing) -> Table:
-    table = _table("How the pool shrinks with the tokens of a step (estimate)")
+    table = titled("How the pool shrinks with the tokens of a step (estimate)")
     for name in ("tokens a step", "activation peak", "KV pool", "tokens"):
         table.add_column(name, justify="right")
     for room in result.step_room:
         table.add_row(
             f"{room.max_batched_tokens:,}",
-            _size(room.activation_bytes),
-            "none" if room.pool_bytes is None else _size(room.pool_bytes),
+            size_text(room.activation_bytes),
+            "none" if room.pool_bytes is None else size_text(room.pool_bytes),
             "none" if room.capacity_tokens is None else f"{room.capacity_tokens:,}",
         )
     return table
 
 
 def _decode(result: Sizing) -> Table:
-    table = _table("Decode tokens/s against context (estimate)")
+    table = titled("Decode tokens/s against context (estimate)")
     for name in ("context", "one sequence", "bound by", "batch that fits", "in all", "bound by"):
         table.add_column(name, justify="right")
     for rate in result.decode:
@@ -96,7 +98,7 @@ def _decode(result: Sizing) -> Table:
 
 
 def _work(counts: WorkCounts) -> Table:
-    table = _table(f"Generating {counts.tokens:,} tokens, {counts.passes:,} forward passes")
+    table = titled(f"Generating {counts.tokens:,} tokens, {counts.passes:,} forward passes")
     for name in ("a layer and head", "without a cache", "cached", "ratio"):
         table.add_column(name, justify="left" if name.startswith("a ") else "right")
     table.add_row(
@@ -116,7 +118,7 @@ def _work(counts: WorkCounts) -> Table:
 
 def _bounds(result: Sizing) -> Table:
     ridge = result.ridge_flops_per_byte
-    table = _table(f"What bounds a step; ridge point {ridge:.0f} FLOPs a byte (estimate)")
+    table = titled(f"What bounds a step; ridge point {ridge:.0f} FLOPs a byte (estimate)")
     for name in ("step", "tokens", "context", "ms", "FLOPs a byte", "bound by"):
         table.add_column(name, justify="left" if name == "step" else "right")
     for step in result.bounds:
@@ -131,15 +133,17 @@ def _bounds(result: Sizing) -> Table:
     return table
 
 
-def _table(title: str) -> Table:
+def titled(title: str) -> Table:
+    """An empty table under a title."""
     return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
 
 
-def _size(count: float) -> str:
+def size_text(count: float) -> str:
+    """Bytes in the largest unit that they fill."""
     for unit, name in ((GIB, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if abs(count) >= unit:
             return f"{count / unit:,.2f} {name}"
     return f"{count:,g} bytes"
 
 
-__all__ = ["show"]
+__all__ = ["WIDTH", "show", "size_text", "titled"]

@@ -15,11 +15,12 @@ how long that takes, in integer nanoseconds. They meet here and nowhere else.
 Mandatory methods come first; everything named ``Supports…`` is optional: missing means right but
 slower, or less to see.
 
-`sequence`, `memory`, `time` and `schedule` hold one kind each; import from here.
+`sequence`, `memory`, `groups`, `time` and `schedule` hold one kind each; import from here.
 """
 
 from __future__ import annotations
 
+from pagedsim.protocols.groups import LayerGroup
 from pagedsim.protocols.memory import (
     Allocator,
     SupportsBlocks,
@@ -60,6 +61,7 @@ __all__ = [
     "BatchView",
     "Foreseen",
     "Int64",
+    "LayerGroup",
     "Limit",
     "Load",
     "Observer",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pagedsim.device import Model, find_model, read_config
+from pagedsim.device.layers import Layer, State
 from pagedsim.device.params import total_params
 from pagedsim.errors import DeviceError
 
@@ -148,6 +149,11 @@ def test_nested_text_config(read: Any) -> None:
             {"layer_types": ["linear_attention"] * 24 + ["full_attention"] * 8},
             "24 of 32 layers are",
         ),
+        ({"sliding_window": 4096, "model_type": "qwen2"}, None),
+        ({"sliding_window": 200_000}, None),  # nothing is longer
+        ({"attention_chunk_size": 8192, "model_type": "llama4_text"}, "24 of 32 layers attend wi"),
+        ({"attn_type_list": [0] * 28 + [1] * 4}, "28 of 32 layers are recurrent"),
+        ({"hybrid_override_pattern": "M-M*" * 8}, "16 of 32 layers are recurrent"),
         ({"full_attention_interval": 4}, "24 of 32 layers are recurrent"),
         ({"model_type": "falcon_h1"}, "32 of 32 layers are recurrent"),
         ({"num_kv_shared_layers": 10}, "10 of 32 layers reuse another layer's KV"),
@@ -163,6 +169,95 @@ def test_what_is_not_full_attention_is_said(
     else:
         assert model.caveats[0].startswith(caveat)
         assert "counted as full attention" in model.caveats[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "kinds"),
+    [
+        ({"sliding_window": 9, "sliding_window_pattern": 4}, "sssf" * 8),
+        ({"sliding_window": 9, "model_type": "gemma2"}, "sf" * 16),
+        ({"full_attention_interval": 4}, "rrrf" * 8),
+        ({"attn_layer_period": 8, "attn_layer_offset": 4}, "rrrrfrrr" * 4),
+        ({"attention_chunk_size": 9, "model_type": "llama4_text"}, "cccf" * 8),
+        ({"attention_chunk_size": 9, "no_rope_layers": [1, 0] * 16}, "cf" * 16),
+        ({"num_kv_shared_layers": 2}, "f" * 30 + "__"),
+        (
+            {"sliding_window": 9, "use_sliding_window": True, "max_window_layers": 30}
+            | {"model_type": "qwen2"},
+            "f" * 30 + "ss",
+        ),
+        ({"hybrid_override_pattern": "M-M*" * 8}, "r_rf" * 8),
+        (
+            {
+                "linear_attn_config": {
+                    "kda_layers": [i for i in range(1, 33) if i % 4],
+                    "full_attn_layers": [4 * i for i in range(1, 9)],
+                }
+            },
+            "rrrf" * 8,
+        ),
+    ],
+)
+def test_which_layer_is_what(read: Any, changes: dict[str, Any], kinds: str) -> None:
+    letters = {"sliding": "s", "full": "f", "state": "r", "chunked": "c"}
+    model = read({**LLAMA, **changes})
+    assert "".join(letters.get(kind, "_") for kind in model.layer_kinds) == kinds
+
+
+def test_layers_as_the_engine_has_them(read: Any) -> None:
+    gemma4 = {
+        "layer_types": (["sliding_attention"] * 3 + ["full_attention"]) * 8,
+        "sliding_window": 1024,
+        "global_head_dim": 512,
+        "num_global_key_value_heads": 4,
+    }
+    layers = read({**LLAMA, **gemma4}).layer_list()
+    assert layers[0] == Layer("sliding", 8, 128, 1024)
+    assert layers[3] == Layer("full", 4, 512)
+    assert read(MLA).layer_list() == [Layer("mla", latent=576)] * 61
+    exempt = read({**LLAMA, **gemma4}).layer_list(["sliding_window", "3"])
+    assert [layer.exempt for layer in exempt[:8]] == [True] * 7 + [False]
+    with pytest.raises(DeviceError, match="my-model has no layer '32'; there are 0 … 31, and"):
+        read({**LLAMA, **gemma4}).layer_list(["32"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        (  # Qwen3-Next's delta nets: 1,097,728 bytes at 16 bits
+            {
+                "linear_num_key_heads": 16,
+                "linear_num_value_heads": 32,
+                "linear_key_head_dim": 128,
+                "linear_value_head_dim": 128,
+                "linear_conv_kernel_dim": 4,
+            },
+            State(8192, 4, 524_288),
+        ),
+        (
+            {"mamba_n_heads": 48, "mamba_d_head": 64, "mamba_d_state": 128, "mamba_d_conv": 4}
+            | {"mamba_ssm_dtype": "float32"},
+            State(48 * 64 + 2 * 128, 4, 48 * 64 * 128, "fp32"),
+        ),
+        (
+            {"mamba_expand": 2, "mamba_d_state": 16, "mamba_d_conv": 4},
+            State(8192, 4, 8192 * 16),
+        ),
+    ],
+)
+def test_states(read: Any, changes: dict[str, Any], state: State) -> None:
+    model = read({**LLAMA, "full_attention_interval": 4, **changes})
+    assert model.state == state
+    assert model.layer_list()[0].state == state
+
+
+def test_a_state_of_unknown_size_is_no_kv(read: Any) -> None:
+    for changes, message in (
+        ({"full_attention_interval": 4}, "layer 0 keeps a state, of unknown size"),
+        ({"model_type": "falcon_h1"}, "layer 0 keeps a state besides KV, of unknown size"),
+    ):
+        with pytest.raises(DeviceError, match=message):
+            read({**LLAMA, **changes}).layer_list()
 
 
 @pytest.mark.parametrize(
@@ -208,6 +303,31 @@ def test_quantised_checkpoints(read: Any, settings: object, dtype: str) -> None:
         ({**LLAMA, "multi_query": "yes"}, "multi_query is 'yes', must be true or false"),
         ({**LLAMA, "torch_dtype": "complex64"}, "torch_dtype is 'complex64'"),
         ({**LLAMA, "layer_types": "full"}, "layer_types must be a list of names"),
+        (
+            {**LLAMA, "layer_types": ["full_attention"] * 3 + ["sparse_attention"] * 29},
+            "config.json: layer_types[3] is 'sparse_attention', an unknown type of layer; there",
+        ),
+        ({**LLAMA, "layer_types": ["full_attention"] * 31}, "layer_types covers 31 layers, must"),
+        ({**LLAMA, "layers_block_type": ["hybrid"] * 32}, "layers_block_type[0] is 'hybrid'"),
+        ({**LLAMA, "hybrid_override_pattern": "MX" * 16}, "hybrid_override_pattern[1] is 'X'"),
+        ({**LLAMA, "hybrid_override_pattern": "M*"}, "hybrid_override_pattern covers 2 layers"),
+        ({**LLAMA, "attn_type_list": [2] * 32}, "attn_type_list[0] is 2, not 0 or 1"),
+        ({**LLAMA, "attn_type_list": "full"}, "attn_type_list must be a list of whole numbers"),
+        ({**LLAMA, "linear_attn_config": {"kda_layers": [0]}}, "kda_layers has layer 0, must be"),
+        ({**LLAMA, "linear_attn_config": {"kda_layers": [1]}}, "linear_attn_config covers 1 lay"),
+        ({**LLAMA, "no_rope_layers": [1], "attention_chunk_size": 8}, "no_rope_layers covers 1"),
+        ({**LLAMA, "sliding_window": 0}, "sliding_window is 0, must be an integer >= 1"),
+        ({**LLAMA, "attention_chunk_size": 0}, "attention_chunk_size is 0, must be an integer"),
+        (
+            {**LLAMA, "layer_types": ["full_attention"] * 31 + ["sliding_attention"]},
+            "config.json: layer 31 is sliding, and sliding_window is missing",
+        ),
+        (
+            {**LLAMA, "layer_types": ["chunked_attention", "sliding_attention"] * 16}
+            | {"sliding_window": 9, "attention_chunk_size": 9},
+            "has both sliding and chunked layers",
+        ),
+        ({**LLAMA, "num_kv_shared_layers": 33}, "num_kv_shared_layers is 33, must be <= 32"),
         (without(MLA, "qk_rope_head_dim"), "qk_rope_head_dim is missing"),
         (without(MLA, "num_experts_per_tok"), "num_experts_per_tok is missing"),
     ],

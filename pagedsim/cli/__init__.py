@@ -116,10 +116,12 @@ def _root(
 
 
 def _register() -> None:
-    from pagedsim.cli import curve, replay, size, trace, verify
+    from pagedsim.cli import curve, paper, replay, size, trace, verify
 
     app.command("compare")(replay.compare)
     app.command("curve")(curve.curve)
+    app.command("field")(paper.field)
+    app.command("paper")(paper.paper)
     app.command("replay")(replay.replay)
     app.command("size")(size.size)
     app.command("verify")(verify.verify)

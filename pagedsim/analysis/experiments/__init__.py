@@ -1,0 +1,1 @@
+"""Published experiments and field reports, each a module; `catalogue` lists them."""

@@ -1,0 +1,30 @@
+"""All experiments, in the order in which they are listed. A new one is a module and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pagedsim.analysis.experiments import fig1, fig2, fig13, fig18b, table1
+from pagedsim.analysis.experiments.experiment import Experiment
+from pagedsim.errors import SpecError
+
+PAPERS: tuple[Experiment, ...] = (
+    table1.EXPERIMENT,
+    fig1.EXPERIMENT,
+    fig2.EXPERIMENT,
+    fig13.EXPERIMENT,
+    *fig18b.EXPERIMENTS,
+)
+FIELD: tuple[Experiment, ...] = ()
+
+
+def find(name: str, among: Sequence[Experiment]) -> Experiment:
+    """The experiment called `name`; SpecError lists what there is."""
+    for one in among:
+        if one.name == name.lower():
+            return one
+    known = ", ".join(one.name for one in among)
+    raise SpecError(f"{name}: no experiment of that name; there are: list, {known}")
+
+
+__all__ = ["FIELD", "PAPERS", "find"]

@@ -1,0 +1,129 @@
+"""``pagedsim paper`` and ``pagedsim field``: published numbers, run again.
+
+Exit code 1 says that a hard target does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pagedsim.cli.values import counted, option
+from pagedsim.errors import SpecError
+
+if TYPE_CHECKING:
+    from pagedsim.analysis.experiments.experiment import Experiment, Outcome
+
+_Json = Annotated[
+    str | None, option("--json", metavar="FILE", help="write JSON to FILE, - for standard output")
+]
+_Jobs = Annotated[int, counted("--jobs", most=256, help="processes; the numbers stay the same")]
+_Quick = Annotated[bool, option("--quick", help="short runs, to look at: no tolerance applies")]
+_NoColor = Annotated[bool, option("--no-color", help="no colours")]
+
+
+def paper(
+    name: Annotated[str, typer.Argument(metavar="list|NAME", help="an experiment, or list")],
+    trace: Annotated[
+        str | None,
+        option("--trace", metavar="FILE", help="the public trace that the experiment needs"),
+    ] = None,
+    jobs: _Jobs = 1,
+    quick: _Quick = False,
+    json: _Json = None,
+    no_color: _NoColor = False,
+) -> None:
+    """Run a published experiment again: published, ours, difference, tolerance."""
+    from pagedsim.analysis.experiments.catalogue import PAPERS
+
+    _do(PAPERS, name, trace, jobs=jobs, quick=quick, json=json, no_color=no_color)
+
+
+def field(
+    name: Annotated[str, typer.Argument(metavar="list|NAME", help="a report, or list")],
+    jobs: _Jobs = 1,
+    quick: _Quick = False,
+    json: _Json = None,
+    no_color: _NoColor = False,
+) -> None:
+    """Run again what users of real engines measured: measured, ours, difference, tolerance."""
+    from pagedsim.analysis.experiments.catalogue import FIELD
+
+    _do(FIELD, name, None, jobs=jobs, quick=quick, json=json, no_color=no_color)
+
+
+def _do(
+    among: Sequence[Experiment],
+    name: str,
+    trace: str | None,
+    *,
+    jobs: int,
+    quick: bool,
+    json: str | None,
+    no_color: bool,
+) -> None:
+    """List, or run, print and write."""
+    from pagedsim.analysis.experiments.catalogue import find
+    from pagedsim.analysis.experiments.experiment import Bench
+    from pagedsim.present.experiments import listing, outcome
+    from pagedsim.present.progress import Progress
+    from pagedsim.present.tables import console
+
+    out = console(no_color=no_color)
+    if name == "list":
+        if trace is not None or quick or jobs > 1:
+            raise SpecError("list takes none of --trace, --quick and --jobs")
+        if json is not None:
+            _write(json, [_row(one) for one in among])
+        if json != "-":
+            out.print(listing(among))
+        return
+    experiment = find(name, among)
+    if trace is not None and not experiment.needs:
+        raise SpecError(f"--trace: {experiment.name} needs no trace")
+    traces = {} if trace is None else {experiment.needs: trace}
+    with Progress(0, experiment.name, no_color=no_color) as bar:
+        found = experiment.run(Bench(jobs=jobs, quick=quick, traces=traces, progress=bar.reach))
+    if json is not None:
+        _write(json, _built(found))
+    if json != "-":
+        out.print(outcome(found))
+    if found.missed:
+        raise typer.Exit(1)
+
+
+def _row(one: Experiment) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "title": one.title,
+        "source": one.source,
+        "needs": one.needs,
+        "minutes": one.minutes,
+    }
+
+
+def _built(found: Outcome) -> dict[str, object]:
+    """As JSON has it: each row with its difference and its verdict too."""
+    import msgspec
+
+    built: dict[str, object] = msgspec.to_builtins(found)
+    built["rows"] = [
+        {**msgspec.to_builtins(row), "difference": row.difference, "hard": row.hard}
+        | ({} if found.quick or not row.hard else {"holds": row.holds})
+        for row in found.rows
+    ]
+    return built
+
+
+def _write(path: str, what: object) -> None:
+    import msgspec
+
+    from pagedsim.files import write_whole
+
+    with write_whole(path) as file:
+        file.write(msgspec.json.format(msgspec.json.encode(what), indent=2) + b"\n")
+
+
+__all__ = ["field", "paper"]

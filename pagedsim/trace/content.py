@@ -3,7 +3,9 @@
 Two blocks have the same key if, and only if, they and all blocks before them in their prompts hold
 the same tokens under the same salt. Keys are exact, not hashes: where a row goes on, its chain and
 the next piece of a run are interned to an integer. A row whose chain nobody shares any more is
-done: all its later keys are new. So the work is in what is shared, not in what there is::
+done: all its later keys are new. So the work is in what is shared, not in what there is. A key is
+the place of its block in the trace, or of the first block that is the same: so what two rows share
+has keys that follow each other, and a table by key is read in stretches::
 
     tokens     |---- run ----||-- run --||------- run -------|
     blocks     |--- 0 ---|--- 1 ---|--- 2 ---|--- 3 ---|- 4 -|      the last one may be partial
@@ -25,7 +27,7 @@ class Blocks(NamedTuple):
     """Blocks of every row, in CSR form: row i's are ``rows[i] : rows[i + 1]`` of the others."""
 
     rows: Int64
-    key: Int64
+    key: Int64  # a place in these columns: that of the first block with this key
     tokens: Int64  # of the block, below the block size in the last one of a row
 
 
@@ -44,28 +46,26 @@ def blocks(trace: Trace, size: int, *, outputs: bool = False) -> Blocks:
     rows = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
     tokens = np.full(rows[-1], size, np.int64)
     tokens[rows[1:] - 1] = lengths - size * (counts - 1)
-    keys = np.full(rows[-1], -1, np.int64)
+    keys = np.arange(rows[-1])
     active = np.arange(len(trace))
     chain = _intern(trace.salt)
-    level = base = 0
+    level = 0
     while len(active):
         begin = row_at[active] + level * size
         left = run_at[np.searchsorted(run_at, begin, "right")] - begin
         alike = max(1, int(left.min()) // size)  # chains that are equal stay so for these blocks
         end = begin + tokens[rows[active] + level]
         chain, used = _extend(chain, begin, end, run_at, run_token)
-        keys[rows[active] + level] = base + chain
+        places = rows[active] + level
+        first = np.full(used, rows[-1])
+        np.minimum.at(first, chain, places)
         shared = np.bincount(chain)[chain] > 1
-        active, chain = active[shared], chain[shared]
+        active, chain, places = active[shared], chain[shared], places[shared]
         ahead = np.arange(alike)
-        where = (rows[active] + level)[:, None] + ahead
-        keys[where] = base + chain[:, None] + used * ahead
-        base += used * alike
+        keys[places[:, None] + ahead] = first[chain][:, None] + ahead
         level += alike
         go_on = counts[active] > level
         active, chain = active[go_on], chain[go_on]
-    fresh = np.flatnonzero(keys < 0)
-    keys[fresh] = base + np.arange(len(fresh))
     return Blocks(rows, keys, tokens)
 
 

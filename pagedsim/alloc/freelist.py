@@ -17,10 +17,8 @@ NumPy array for the other, because a single item of a NumPy array costs as much 
 from __future__ import annotations
 
 from array import array
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pagedsim.protocols import Int64
 
@@ -28,9 +26,9 @@ FEW = 8  # up to so many are moved one by one
 _NOWHERE = -1
 
 
-def shared_memory(values: npt.NDArray[Any]) -> tuple[array[int], Int64]:
+def shared_memory(size: int, fill: int = 0) -> tuple[array[int], Int64]:
     """One memory twice: for single items, and for many at once."""
-    items = array("q", values.astype(np.int64).tobytes())
+    items = array("q", (fill,)) * size
     return items, np.frombuffer(items, np.int64)
 
 
@@ -38,20 +36,20 @@ class FreeList:
     """Ids 0 … ids-1, of which ``range(first, ids)`` are free at the start, in that order."""
 
     def __init__(self, first: int, ids: int) -> None:
-        at = np.arange(ids) - first
-        at[:first] = _NOWHERE
-        self._at, self._all_at = shared_memory(at)
-        self._queue, self._all_queue = shared_memory(np.zeros(max(2 * ids, 64)))
-        self._all_queue[: ids - first] = np.arange(first, ids)
+        self._at, self._all_at = shared_memory(ids, _NOWHERE)
+        self._room(max(3 * ids, 64))
+        self._all_at[first:] = self._range[: ids - first]
+        self._all_queue[: ids - first] = self._range[first:ids]
         self._head, self._tail = 0, ids - first
         self._stack: list[tuple[int, int]] = []  # (block, serial)
         self._serial = 0
         self._free = ids - first
+        self._past = 0  # entries of queues that were there before this one
 
     def __len__(self) -> int:
         return self._free
 
-    def take(self, blocks: int) -> list[int] | Int64:
+    def take(self, blocks: int) -> list[int]:
         """The first `blocks` of the list, which must hold as many. O(blocks + dead entries)."""
         assert blocks <= self._free
         self._free -= blocks
@@ -63,9 +61,6 @@ class FreeList:
                 at[block] = _NOWHERE
                 taken.append(block)
         left = blocks - len(taken)
-        if left > FEW:
-            many = self._take_many(left)
-            return np.concatenate((np.array(taken, np.int64), many)) if taken else many
         queue, head = self._queue, self._head
         while left:
             block = queue[head]
@@ -77,19 +72,38 @@ class FreeList:
         self._head = head
         return taken
 
-    def _take_many(self, blocks: int) -> Int64:
+    def take_many(self, blocks: int) -> Int64:
+        """The same as an array."""
         found: list[Int64] = []
+        if self._stack:
+            found.append(np.array(self.take(min(blocks, self._stacked())), np.int64))
+            blocks -= len(found[0])
+        self._free -= blocks
         while blocks:
-            end = min(self._head + blocks + FEW, self._tail)
-            entries = self._all_queue[self._head : end]
-            places = np.flatnonzero(self._all_at[entries] == np.arange(self._head, end))[:blocks]
+            head = self._head
+            end = min(head + blocks + FEW, self._tail)
+            entries = self._all_queue[head:end]
+            places = (self._all_at[entries] == self._range[head:end]).nonzero()[0][:blocks]
             part = entries[places]
+            self._all_at[part] = _NOWHERE
             found.append(part)
             blocks -= len(part)
-            self._head = end if blocks else self._head + int(places[-1]) + 1
-        taken = np.concatenate(found)
-        self._all_at[taken] = _NOWHERE
-        return taken
+            self._head = end if blocks else head + int(places[-1]) + 1
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def mark(self, blocks: Int64) -> int:
+        """A mark that is `passed` before any of `blocks` is taken, those held now included.
+
+        As long as it is not passed none of them was taken: those on the list stand behind it, and
+        those that come to it later do. Blocks at the very front (of the stack) are none of them.
+        """
+        at = self._all_at[blocks]
+        at = at[at >= 0]
+        return self._past + (int(at.min()) if len(at) else self._tail)
+
+    def passed(self, mark: int) -> bool:
+        """Whether what stood at `mark`, or came later, may have been taken."""
+        return self._past + self._head > mark
 
     def remove(self, blocks: Int64) -> None:
         """`blocks`, which are free, leave from where they stand."""
@@ -103,7 +117,7 @@ class FreeList:
             self._compact(len(blocks))
             tail, end = self._tail, self._tail + len(blocks)
         self._all_queue[tail:end] = blocks
-        self._all_at[blocks] = np.arange(tail, end)
+        self._all_at[blocks] = self._range[tail:end]
         self._tail = end
         self._free += len(blocks)
 
@@ -120,19 +134,28 @@ class FreeList:
         front = [block for block, serial in reversed(self._stack) if self._at[block] == -2 - serial]
         return (*front, *self._live().tolist())
 
+    def _stacked(self) -> int:
+        """Blocks at the front that are on the stack."""
+        return sum(self._at[block] == -2 - serial for block, serial in self._stack)
+
     def _live(self) -> Int64:
         entries = self._all_queue[self._head : self._tail]
-        live: Int64 = entries[self._all_at[entries] == np.arange(self._head, self._tail)]
+        live: Int64 = entries[self._all_at[entries] == self._range[self._head : self._tail]]
         return live
 
     def _compact(self, more: int) -> None:
         """Drop dead entries, and make room for `more`. O(entries), after as many were pushed."""
         live = self._live().copy()
-        size = max(len(self._queue), 2 * (len(live) + more))
-        self._queue, self._all_queue = shared_memory(np.zeros(size))
+        self._past += self._tail
+        if 2 * (len(live) + more) > len(self._queue):
+            self._room(2 * (len(live) + more))
         self._all_queue[: len(live)] = live
-        self._all_at[live] = np.arange(len(live))
+        self._all_at[live] = self._range[: len(live)]
         self._head, self._tail = 0, len(live)
+
+    def _room(self, entries: int) -> None:
+        self._queue, self._all_queue = shared_memory(entries)
+        self._range = np.arange(entries)
 
 
 __all__ = ["FEW", "FreeList", "shared_memory"]

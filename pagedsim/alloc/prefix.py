@@ -28,7 +28,20 @@ from pagedsim.alloc.paged import check_pool
 from pagedsim.errors import ContractError
 from pagedsim.protocols import Int64, Sequence, Usage
 
-_NONE = np.zeros(0, np.int64)
+_NOBODY = -1  # a key that no block has
+
+
+class Held:
+    """A sequence's block table, its keys, and how many of its blocks have got theirs.
+
+    The first `named` blocks have a key, and nobody else has the ones behind them.
+    """
+
+    __slots__ = ("items", "keys", "named", "table")
+
+    def __init__(self, table: array[int], keys: Int64, named: int) -> None:
+        self.table, self.keys, self.named = table, keys, named
+        self.items = memoryview(keys.data)  # the same keys, for single ones
 
 
 class PrefixPaged:
@@ -37,6 +50,8 @@ class PrefixPaged:
     `free_order` says where blocks without a key go when they are released: "0.33" to the front,
     as one group with the table's last block first; "0.11" to the back with all others. Blocks
     with a key go to the back, the table's last block first.
+
+    Work is on the blocks of a call at once, and on single ones where a sequence only decodes.
     """
 
     fills = True
@@ -50,31 +65,40 @@ class PrefixPaged:
         self.capacity = self.longest = (blocks - null) * block
         self._to_front = free_order == "0.33"
         self._free = FreeList(null, blocks)
-        self._tables: dict[Sequence, array[int]] = {}
-        self._named: dict[Sequence, int] = {}  # blocks of a table that have got their key
-        self._holders, self._all_holders = shared_memory(np.zeros(blocks))
-        self._key, self._all_key = shared_memory(np.full(blocks, -1))
-        self._first, self._all_first = shared_memory(np.full(1024, -1))  # what a look-up finds
+        self._tables: dict[Sequence, Held] = {}
+        self._holders, self._all_holders = shared_memory(blocks)
+        self._key, self._all_key = shared_memory(blocks, -1)
+        self._first, self._all_first = shared_memory(1024, -1)  # what a look-up finds
         self._more: dict[int, dict[int, None]] = {}  # key -> blocks after it, in order
         self._keys = 0  # distinct keys that can be hit
         self._cached = 0  # free blocks with a key
         self._shared = 0  # Σ (holders - 1) over held blocks
-        self._changes = 0  # of the keys; a look-up stays true while there is none
-        self._looked: tuple[Sequence | None, int, int, Int64] = (None, 0, 0, _NONE)
+        self._looked: tuple[Sequence | None, int, Int64] = (None, 0, self._all_key[:0])
+        self._mark = 0  # of the free list: before it, nothing that was found is taken
+        self._wanted = _NOBODY  # the key that would make what was found longer
+        self._wanted_at = 0
 
     def hits(self, seq: Sequence) -> Int64:
-        """The blocks that `seq`, waiting with its known tokens, would hit. O(known blocks)."""
-        who, changes, tokens, found = self._looked
-        if who is seq and changes == self._changes and tokens == seq.tokens:
+        """The blocks that `seq`, waiting with its known tokens, would hit.
+
+        O(known blocks); O(1) if `seq` was the last to be looked up and it would find the same. It
+        would, unless the key came up that ends its hit, or the free list was taken from up to where
+        a block that was found may have stood.
+        """
+        who, tokens, found = self._looked
+        if who is seq and tokens == seq.tokens and not self._free.passed(self._mark):
             return found
-        keys = seq.keys(self.block)[: (seq.tokens - 1) // self.block]
-        if len(keys):
-            self._reach(int(keys.max()))
-        found = self._all_first[keys]
-        missing = found < 0
-        if missing.any():
-            found = found[: int(missing.argmax())]
-        self._looked = (seq, self._changes, seq.tokens, found)
+        tokens = seq.tokens
+        keys = seq.keys(self.block)[: (tokens - 1) // self.block]
+        found = self._firsts(keys)
+        self._wanted = _NOBODY
+        if len(found):
+            count = int((found < 0).argmax())
+            if found[count] < 0:
+                found = found[:count]
+                self._wanted, self._wanted_at = int(keys[count]), count
+        self._mark = self._free.mark(found)
+        self._looked = (seq, tokens, found)
         return found
 
     def cached(self, seq: Sequence, /) -> int:
@@ -89,64 +113,79 @@ class PrefixPaged:
         if seq in self._tables:
             raise ContractError(f"paged: request {seq.id} is admitted twice")
         hits, block = self.hits(seq), self.block
-        idle = hits[self._all_holders[hits] == 0]
+        holders = self._all_holders[hits]
+        idle = hits[holders == 0]
         need = -(-max(tokens, whole) // block) - len(hits) + len(idle)
         if need + -(-spare // block) > len(self._free):
             return False
-        self._free.remove(idle)
-        self._cached -= len(idle)
-        self._shared += len(hits) - len(idle)
-        self._all_holders[hits] += 1
-        table = array("q", hits.tobytes())
-        self._append(table, -(-tokens // block) - len(hits))
-        self._tables[seq] = table
-        self._named[seq] = len(hits)
-        self._name(seq, tokens)
+        if len(hits):
+            self._free.remove(idle)
+            self._cached -= len(idle)
+            self._shared += len(hits) - len(idle)
+            self._all_holders[hits] = holders + 1
+        held = Held(array("q", hits.tobytes()), seq.keys(block), len(hits))
+        self._append(held.table, -(-tokens // block) - len(hits))
+        self._tables[seq] = held
+        self._name(held, tokens // block)
         return True
 
     def grow(self, seq: Sequence, tokens: int, /) -> bool:
         """Hold the blocks of `tokens`, and give keys to those that are full at it."""
-        table = self._table(seq)
-        need = -(-tokens // self.block) - len(table)
+        held = self._held(seq)
+        need = -(-tokens // self.block) - len(held.table)
         if need > len(self._free):
             return False
         if need > 0:
-            self._append(table, need)
-        self._name(seq, tokens)
+            self._append(held.table, need)
+        self._name(held, tokens // self.block)
         return True
 
     def extend(self, seqs: SequenceOf[Sequence], /) -> int:
         """One block to each of `seqs`, in order; how many got one."""
         seqs = seqs[: len(self._free)]
-        taken = self._free.take(len(seqs))
-        for seq, block in zip(seqs, taken, strict=True):
-            self._hand_out(int(block))
-            self._tables[seq].append(int(block))
+        tables, key, holders = self._tables, self._key, self._holders
+        for seq, block in zip(seqs, self._free.take(len(seqs)), strict=True):
+            holders[block] = 1
+            if key[block] >= 0:
+                self._forget(block)
+            tables[seq].table.append(block)
         return len(seqs)
 
     def fill(self, seqs: SequenceOf[Sequence], /) -> None:
         """The last block of each of `seqs` is full, in order: it gets its key."""
+        tables, name = self._tables, self._name_one
         for seq in seqs:
-            self._name(seq, len(self._tables[seq]) * self.block)
+            held = tables[seq]
+            at = held.named
+            if at + 1 == len(held.table):
+                held.named = at + 1
+                name(held.table[at], held.items[at])
+            else:
+                self._name(held, len(held.table))
 
     def release(self, seq: Sequence, /) -> None:
         """Give the table back; what nobody else holds is free, and cached if it has a key."""
-        table = np.frombuffer(self._table(seq), np.int64)[::-1]
-        del self._tables[seq], self._named[seq]
-        self._all_holders[table] -= 1
-        nobodys = table[self._all_holders[table] == 0]
-        self._shared -= len(table) - len(nobodys)
-        keyed = self._all_key[nobodys] >= 0
-        self._cached += int(keyed.sum())
+        held = self._held(seq)
+        del self._tables[seq]
+        keyless = held.table[held.named :]
+        for block in keyless:
+            self._holders[block] = 0
+        keyed = np.frombuffer(held.table, np.int64, held.named)[::-1]
+        holders = self._all_holders[keyed] - 1
+        self._all_holders[keyed] = holders
+        nobodys = keyed[holders == 0]
+        self._shared -= len(keyed) - len(nobodys)
+        self._cached += len(nobodys)
         if self._to_front:
-            self._free.push_back(nobodys[keyed])
-            self._free.push_front(nobodys[~keyed][::-1].tolist())
+            self._free.push_front(keyless.tolist())
         else:
-            self._free.push_back(nobodys)
+            keyless.reverse()
+            self._free.push_back(np.array(keyless, np.int64))
+        self._free.push_back(nobodys)
 
     def room(self, seq: Sequence, /) -> int:
         """Slots of the table."""
-        return len(self._table(seq)) * self.block
+        return len(self._held(seq).table) * self.block
 
     def usage(self) -> Usage:
         """Blocks that are free without a key are all that is neither held nor cached."""
@@ -155,7 +194,7 @@ class PrefixPaged:
 
     def table(self, seq: Sequence, /) -> tuple[int, ...]:
         """Block ids in token order."""
-        return tuple(self._table(seq))
+        return tuple(self._held(seq).table)
 
     def free_blocks(self) -> tuple[int, ...]:
         """The free list, front first, cached blocks among it."""
@@ -167,58 +206,60 @@ class PrefixPaged:
 
     def slots(self, seq: Sequence, /) -> Int64:
         """The slot of every position up to `room`."""
-        table = np.array(self._table(seq), np.int64)  # a copy
+        table = np.array(self._held(seq).table, np.int64)  # a copy
         return (table[:, None] * self.block + np.arange(self.block)).ravel()
 
     def _append(self, table: array[int], blocks: int) -> None:
         """New blocks off the front of the free list; their keys are dropped."""
-        taken = self._free.take(blocks)
-        if isinstance(taken, list):
-            for block in taken:
-                self._hand_out(block)
-            table.extend(taken)
+        if blocks <= FEW:
+            for block in self._free.take(blocks):
+                self._holders[block] = 1
+                if self._key[block] >= 0:
+                    self._forget(block)
+                table.append(block)
             return
+        taken = self._free.take_many(blocks)
         self._all_holders[taken] = 1
         table.frombytes(taken.tobytes())
-        keyed = taken[self._all_key[taken] >= 0]
-        if self._more:  # some key may have several blocks, so they must go in order
-            for block in keyed.tolist():
+        keys = self._all_key[taken]
+        if keys.min() < 0:
+            taken = taken[keys >= 0]
+            keys = keys[keys >= 0]
+        if self._more and not self._more.keys().isdisjoint(keys.tolist()):
+            for block in taken.tolist():  # some key has several blocks, so they must go in order
                 self._forget(block)
-        elif len(keyed):
-            self._all_first[self._all_key[keyed]] = -1
-            self._all_key[keyed] = -1
-            self._keys -= len(keyed)
-            self._cached -= len(keyed)
-            self._changes += 1
+        elif len(keys):
+            self._all_first[keys] = -1
+            self._all_key[taken] = -1
+            self._keys -= len(keys)
+            self._cached -= len(keys)
 
-    def _hand_out(self, block: int) -> None:
-        self._holders[block] = 1
-        if self._key[block] >= 0:
-            self._forget(block)
-
-    def _name(self, seq: Sequence, tokens: int) -> None:
-        """Give keys to the blocks of `seq` that are full at `tokens` and have none yet."""
-        full, done = tokens // self.block, self._named[seq]
+    def _name(self, held: Held, full: int) -> None:
+        """Give keys to those of the first `full` blocks, all full, that have none yet."""
+        done = held.named
         if full <= done:
             return
-        self._named[seq] = full
-        self._changes += 1
-        table, keys = self._tables[seq], seq.keys(self.block)
+        held.named = full
         if full - done <= FEW:
             for at in range(done, full):
-                self._name_one(table[at], int(keys[at]))
+                self._name_one(held.table[at], held.items[at])
             return
-        keys = keys[done:full]
-        self._reach(int(keys.max()))
-        blocks = np.frombuffer(table, np.int64)[done:full]
+        if done <= self._wanted_at < full and held.items[self._wanted_at] == self._wanted:
+            self._looked = (None, 0, self._looked[2])
+        keys = held.keys[done:full]
+        blocks = np.frombuffer(held.table, np.int64)[done:full]
         self._all_key[blocks] = keys
-        fresh = self._all_first[keys] < 0
-        self._all_first[keys[fresh]] = blocks[fresh]
-        self._keys += int(fresh.sum())
-        for key, block in zip(keys[~fresh].tolist(), blocks[~fresh].tolist(), strict=True):
-            self._more.setdefault(key, {})[block] = None
+        known = self._firsts(keys) >= 0
+        if known.any():
+            for key, block in zip(keys[known].tolist(), blocks[known].tolist(), strict=True):
+                self._more.setdefault(key, {})[block] = None
+            keys, blocks = keys[~known], blocks[~known]
+        self._all_first[keys] = blocks
+        self._keys += len(keys)
 
     def _name_one(self, block: int, key: int) -> None:
+        if key == self._wanted:
+            self._looked = (None, 0, self._looked[2])
         if key >= len(self._first):
             self._reach(key)
         self._key[block] = key
@@ -233,30 +274,36 @@ class PrefixPaged:
         key = self._key[block]
         self._key[block] = -1
         self._cached -= 1
-        self._changes += 1
-        more = self._more.get(key)
-        if self._first[key] != block:
-            assert more is not None
-            del more[block]
-        elif more:
-            self._first[key] = next(iter(more))
-            del more[self._first[key]]
+        if key in self._more:
+            self._forget_one_of(self._more[key], block, key)
         else:
             self._first[key] = -1
             self._keys -= 1
-        if more is not None and not more:
+
+    def _forget_one_of(self, more: dict[int, None], block: int, key: int) -> None:
+        if self._first[key] == block:
+            block = self._first[key] = next(iter(more))
+        del more[block]
+        if not more:
             del self._more[key]
+
+    def _firsts(self, keys: Int64) -> Int64:
+        """What a look-up finds under each of `keys`, -1 where nothing; a copy."""
+        try:
+            return self._all_first[keys]
+        except IndexError:  # seldom, and to ask before would cost as much as to look up
+            self._reach(int(keys.max()))
+            return self._all_first[keys]
 
     def _reach(self, key: int) -> None:
         """Make sure that `key` can be looked up."""
         old = self._all_first
         if key < len(old):
             return
-        longer = np.full(max(2 * len(old), key + 1), -1)
-        longer[: len(old)] = old
-        self._first, self._all_first = shared_memory(longer)
+        self._first, self._all_first = shared_memory(max(2 * len(old), key + 1), -1)
+        self._all_first[: len(old)] = old
 
-    def _table(self, seq: Sequence) -> array[int]:
+    def _held(self, seq: Sequence) -> Held:
         try:
             return self._tables[seq]
         except KeyError:

@@ -51,7 +51,16 @@ def field(
     """Run again what users of real engines measured: measured, ours, difference, tolerance."""
     from pagedsim.analysis.experiments.catalogue import FIELD
 
-    _do(FIELD, name, None, jobs=jobs, quick=quick, json=json, no_color=no_color)
+    _do(
+        FIELD,
+        name,
+        None,
+        jobs=jobs,
+        quick=quick,
+        json=json,
+        no_color=no_color,
+        heading="measured",
+    )
 
 
 def _do(
@@ -63,6 +72,7 @@ def _do(
     quick: bool,
     json: str | None,
     no_color: bool,
+    heading: str = "published",
 ) -> None:
     """List, or run, print and write."""
     from pagedsim.analysis.experiments.catalogue import find
@@ -89,7 +99,7 @@ def _do(
     if json is not None:
         _write(json, _built(found))
     if json != "-":
-        out.print(outcome(found))
+        out.print(outcome(found, heading))
     if found.missed:
         raise typer.Exit(1)
 

@@ -33,15 +33,18 @@ def listing(experiments: Sequence[Experiment]) -> RenderableType:
     return table
 
 
-def outcome(found: Outcome) -> RenderableType:
-    """One experiment's table, its explanations, its claims and a last line with the verdict."""
+def outcome(found: Outcome, heading: str = "published") -> RenderableType:
+    """One experiment's table, its explanations, its claims and a last line with the verdict.
+
+    `heading` is that of the column with the numbers from elsewhere.
+    """
     parts: list[RenderableType] = [
         Text(f"{found.name}: {found.title}", style="bold"),
         *_wrapped(f"Source: {found.source}"),
     ]
     if found.quick:
         parts.append(Text("A quick run, to look at: no tolerance applies", style="yellow"))
-    parts += ["", _rows(found)]
+    parts += ["", _rows(found, heading)]
     notes = _notes(found)
     if notes:
         parts.append("")
@@ -68,19 +71,18 @@ def _notes(found: Outcome) -> dict[str, int]:
     return {note: number for number, note in enumerate(said, 1)}
 
 
-def _rows(found: Outcome) -> Table:
+def _rows(found: Outcome, heading: str) -> Table:
     notes = _notes(found)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    table.add_column("", width=_NAME)
-    for heading in ("published", "ours", "difference", "allowed"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", max_width=_NAME)
+    for title in (heading, "ours", "difference", "allowed"):
+        table.add_column(title, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for row in found.rows:
         unit = f" {row.unit}" if row.unit else ""
-        name = "\n".join(textwrap.wrap(row.name + unit, _NAME, subsequent_indent="  "))
         *cells, verdict = _cells(row, found.quick)
         mark = f" [{notes[row.note]}]" if row.note else ""
-        table.add_row(Text(name), *map(Text, cells), Text(f"{verdict}{mark}"))
+        table.add_row(Text(row.name + unit), *map(Text, cells), Text(f"{verdict}{mark}"))
     return table
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pagedsim.analysis.experiments import fig1, fig2, fig13, fig18b, table1
+from pagedsim.analysis.experiments import (
+    fig1,
+    fig2,
+    fig13,
+    fig18b,
+    table1,
+    vllm_39734,
+    vllm_44594,
+    vllm_prints,
+)
 from pagedsim.analysis.experiments.experiment import Experiment
 from pagedsim.errors import SpecError
 
@@ -15,7 +24,11 @@ PAPERS: tuple[Experiment, ...] = (
     fig13.EXPERIMENT,
     *fig18b.EXPERIMENTS,
 )
-FIELD: tuple[Experiment, ...] = ()
+FIELD: tuple[Experiment, ...] = (
+    vllm_44594.EXPERIMENT,
+    *vllm_prints.EXPERIMENTS,
+    vllm_39734.EXPERIMENT,
+)
 
 
 def find(name: str, among: Sequence[Experiment]) -> Experiment:

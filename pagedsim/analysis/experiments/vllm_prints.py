@@ -59,7 +59,7 @@ def pools(settings: tuple[Pool, ...], bench: Bench) -> Found:
         exact = (
             ("tokens", pool.tokens, tokens, 0.0, 0),
             (f"concurrency at {pool.max_len:,}", pool.concurrency, concurrency, _PRINTED, 2),
-            (f"starts at {pool.max_len:,} (1 yes, 0 no)", pool.starts, starts, 0.0, 0),
+            (f"starts at {pool.max_len:,} (1 yes, 0 no)", int(pool.starts), int(starts), 0.0, 0),
         )
         rows.append(
             Row(

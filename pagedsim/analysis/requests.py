@@ -23,16 +23,7 @@ SECOND = 10**9  # ns
 
 def latency(requests: Requests, finished: Int64) -> results.Latency:
     """Of the rows `finished`; a field of nulls where there are none."""
-    arrival, admitted, first, last, generated = (
-        column[finished]
-        for column in (
-            requests.arrival_ns,
-            requests.admitted_ns,
-            requests.first_token_ns,
-            requests.finish_ns,
-            requests.generated,
-        )
-    )
+    arrival, admitted, first, last, generated = _columns(requests, finished)
     several = generated > 1
     return results.Latency(
         queue_s=_of_ns(admitted - arrival),
@@ -41,6 +32,21 @@ def latency(requests: Requests, finished: Int64) -> results.Latency:
         e2e_s=_of_ns(last - arrival),
         normalized_s_per_token=_of_quotients(last - arrival, generated),
     )
+
+
+def times(requests: Requests, finished: Int64) -> dict[str, npt.NDArray[np.float64]]:
+    """By "queue", "ttft", "tpot", "e2e": seconds of each of the rows `finished`, for drawings.
+
+    Outputs of one token have no "tpot".
+    """
+    arrival, admitted, first, last, generated = _columns(requests, finished)
+    several = generated > 1
+    return {
+        "queue": (admitted - arrival) / SECOND,
+        "ttft": (first - arrival) / SECOND,
+        "tpot": (last - first)[several] / ((generated[several] - 1) * SECOND),
+        "e2e": (last - arrival) / SECOND,
+    }
 
 
 def makespan_ns(recording: Recording) -> int | None:
@@ -112,6 +118,16 @@ def trace_info(trace: Trace) -> results.TraceInfo:
     )
 
 
+def _columns(requests: Requests, rows: Int64) -> tuple[Int64, Int64, Int64, Int64, Int64]:
+    return (
+        requests.arrival_ns[rows],
+        requests.admitted_ns[rows],
+        requests.first_token_ns[rows],
+        requests.finish_ns[rows],
+        requests.generated[rows],
+    )
+
+
 def _of_ns(values: Int64) -> Stats:
     if not len(values):
         return Stats()
@@ -127,4 +143,4 @@ def _of_quotients(ns: Int64, tokens: Int64) -> Stats:
     return Stats(mean, *(float(value) for value in integrals.ranks(values, (50, 90, 99))))
 
 
-__all__ = ["latency", "makespan_ns", "prefix", "throughput", "token_shares"]
+__all__ = ["latency", "makespan_ns", "prefix", "throughput", "times", "token_shares"]

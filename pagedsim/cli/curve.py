@@ -9,16 +9,10 @@ import typer
 
 from pagedsim.cli.options import whole
 from pagedsim.errors import SpecError
-from pagedsim.present.numbers import count, per_cent, plain, requests, significant
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from pagedsim.analysis.curve import Lookups
-    from pagedsim.analysis.curve_result import Capacity, Curve, Curves
-
-_MARKS = {"lru": "●*", "fifo": "○o", "lfu": "◇+", "optimal": "▲^"}  # Unicode, and else
+    from pagedsim.analysis.curve_result import Curves
 
 
 def _number(*names: str, help: str) -> Any:
@@ -88,16 +82,24 @@ def curve(
     json: Annotated[
         str | None, typer.Option(metavar="FILE", help="write JSON to FILE, - for standard output")
     ] = None,
+    figure: Annotated[
+        str | None, typer.Option(metavar="FILE", help="draw the curves: .png, .svg or .pdf")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="no table")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="no colours")] = False,
 ) -> None:
     """Hit rate of a prefix cache against its capacity, with its knee."""
     import msgspec
 
     from pagedsim.analysis.curve import Lookups, curves, usual
+    from pagedsim.cli.outputs import target, writable
     from pagedsim.files import write_whole
+    from pagedsim.present.curves import show
+    from pagedsim.present.progress import busy
     from pagedsim.present.tables import console
     from pagedsim.trace import load
 
+    writable({"json": json, "figure": figure}, {target(trace): "the trace"}, 1)
     policies = _policies(policy)
     at = None if capacities is None else [whole("--capacities", c) for c in capacities.split(",")]
     share = _share("--warmup", warmup)
@@ -106,146 +108,48 @@ def curve(
     if "lfu" in policies and touch == "root":
         raise SpecError("--touch is root, which --policy lfu has not: it is there for lru and fifo")
     token_bytes, pool_tokens = _sized(model, gpu, tp, kv_dtype)
-    read = load(trace, limit=limit)
-    size = int(read.extra.get("block", 16)) if block is None else block
-    what = "outputs" if outputs else "full" if partial == "off" else "all"
-    lookups = Lookups(read, block=size, touch=touch, count=what, warmup=share)
-    at = usual(lookups.needed) if at is None else at
-    pool = None
-    if pool_tokens is not None:
-        if pool_tokens < size:
-            raise SpecError(f"--block is {size}, must be <= {pool_tokens}, the tokens of the pool")
-        pool = lookups.capacity(pool_tokens // size, token_bytes)
-        at.append(pool.blocks)
-    found = curves(lookups, policies, at, token_bytes)
-    found = msgspec.structs.replace(found, model=model, gpu=gpu, pool=pool)
+    with busy(f"reading {trace}", no_color=no_color):
+        read = load(trace, limit=limit)
+        size = int(read.extra.get("block", 16)) if block is None else block
+        what = "outputs" if outputs else "full" if partial == "off" else "all"
+        lookups = Lookups(read, block=size, touch=touch, count=what, warmup=share)
+        at = usual(lookups.needed) if at is None else at
+        pool = None
+        if pool_tokens is not None:
+            if pool_tokens < size:
+                raise SpecError(
+                    f"--block is {size}, must be <= {pool_tokens}, the tokens of the pool"
+                )
+            pool = lookups.capacity(pool_tokens // size, token_bytes)
+            at.append(pool.blocks)
+        found = curves(lookups, policies, at, token_bytes)
+        found = msgspec.structs.replace(found, model=model, gpu=gpu, pool=pool)
     if json is not None:
         with write_whole(json) as file:
             file.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
-    if json != "-":
+    if figure is not None:
+        with busy("drawing the figure", no_color=no_color):
+            _draw(found, lookups, target(figure))
+    if json != "-" and not quiet:
         show(found, lookups, console(no_color=no_color))
 
 
-def show(found: Curves, lookups: Lookups, console: Console) -> None:
-    """Print the table, the plot and what the trace is like; 80 columns are enough."""
-    kind = "blocks" if found.count == "all" else "full blocks"
-    answers = ", answers too" if found.count == "outputs" else ""
-    end = {"leaf": "end", "root": "start"}[found.touch]
-    warm = "" if found.counted == found.requests else f", the last {found.counted:,} counted"
-    console.print(f"{plain(found.trace, 30)} · {requests(found.requests)}{warm}", style="bold")
-    console.print(
-        f"{count(found.blocks)} {kind} of {found.block:,} tokens looked up, "
-        f"{count(found.distinct.blocks)} different ones{answers}"
-    )
-    ideal = found.ideal
-    console.print(
-        f"Unlimited: {per_cent(ideal.blocks)} % of blocks, {per_cent(ideal.tokens)} % of tokens "
-        f"hit; touched from the {end}\n"
-    )
-    console.print(_table(found))
-    for line in _plot(found, lookups, console.options.ascii_only):
-        console.print(line, soft_wrap=True)
-    console.print()
-    for one in found.curves:
-        _said(one, console)
-    if found.pool is not None:
-        _pool(found, console)
-    _facts(found, console)
-    for note in found.notes:
-        console.print(f"Note: {plain(note, 400)}", style="yellow")
-
-
-def _table(found: Curves) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    sized = found.kv_bytes_per_token is not None
-    if len(found.curves) == 1:
-        rates = ["blocks\n%", "tokens\n%", "a prompt\n%", "requests\n%", "of ideal\n%"]
-    else:
-        rates = [f"{one.policy}\n% of tokens" for one in found.curves]
-    for heading in ("capacity\nblocks", "\ntokens", *(("\nGiB",) if sized else ()), *rates):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for index, point in enumerate(found.curves[0].points):
-        size = point.capacity
-        cells = [count(size.blocks), count(size.tokens)]
-        if size.gib is not None:
-            cells.append(significant(size.gib))
-        if len(found.curves) == 1:
-            own = point.rates
-            cells += map(per_cent, (own.blocks, own.tokens, own.prompts, own.requests))
-            cells.append(per_cent(point.ideal))
-        else:
-            cells += [per_cent(one.points[index].rates.tokens) for one in found.curves]
-        table.add_row(*cells)
-    return table
-
-
-def _plot(found: Curves, lookups: Lookups, ascii_only: bool) -> list[str]:
-    """Lines; none where there is nothing to see."""
+def _draw(found: Curves, lookups: Lookups, path: str) -> None:
     import numpy as np
 
-    from pagedsim.analysis.curve_plot import places, plot, steps
+    from pagedsim.present import figures
 
     at = [point.capacity.blocks for point in found.curves[0].points]
-    if len(at) < 2 or not found.ideal.tokens:
-        return []
-    columns = steps(at[0], at[-1])
-    values = {}
-    for one in found.curves:
-        if one.exact:
-            rates = lookups.hits(one.policy, columns).tokens / max(1, found.prompt_tokens)
-        else:
-            known = [point.rates.tokens for point in one.points]
-            rates = np.interp(np.log(columns), np.log(at), known)
-        values[_MARKS[one.policy][ascii_only]] = rates.tolist()
-    ticks = [count(int(columns[place])) for place in places()]
-    key = ", ".join(f"{_MARKS[one.policy][ascii_only]} {one.policy}" for one in found.curves)
-    lines = plot(values, found.ideal.tokens, ticks, ascii_only=ascii_only)
-    return ["", *lines, f"       % of tokens hit, by blocks: {key}"]
-
-
-def _said(one: Curve, console: Console) -> None:
-    about = "Knee of" if one.exact else "Of these, knee of"
-    if one.knee is not None:
-        rate = f"{per_cent(one.knee.rates.tokens)} %"
-        console.print(f"{about} {one.policy}: {_size(one.knee.capacity)}: {rate}")
-    if one.exact and one.enough:
-        parts = " / ".join(f"{part.part * 100:g}" for part in one.enough)
-        blocks = " / ".join(f"{part.capacity.blocks:,}" for part in one.enough)
-        console.print(f"{parts} % of all hits: {one.policy} needs {blocks} blocks")
-
-
-def _pool(found: Curves, console: Console) -> None:
-    assert found.pool is not None
-    rates = [
-        f"{one.policy} {per_cent(point.rates.tokens)}"
+    blocks = np.unique(np.geomspace(min(at), max(at), 300).round().astype(np.int64))
+    smooth = {
+        one.policy: (
+            blocks.tolist(),
+            (lookups.hits(one.policy, blocks).tokens / max(1, found.prompt_tokens)).tolist(),
+        )
         for one in found.curves
-        for point in one.points
-        if point.capacity == found.pool
-    ]
-    name = f"{plain(found.model or '', 24)} on {plain(found.gpu or '', 16)}"
-    console.print(f"{name} has room for {_size(found.pool)}")
-    console.print(f"(estimate, if all of it is cache): {', '.join(rates)} %")
-
-
-def _facts(found: Curves, console: Console) -> None:
-    if (reuse := found.times.reuse_s) is not None:
-        p50, p90, p99 = map(significant, (reuse.p50, reuse.p90, reuse.p99))
-        console.print(f"Blocks come back after {p50} s (median of hits), p90 {p90} s, p99 {p99} s")
-    popular = found.popularity
-    if not popular.top:
-        console.print("No block is looked up again: nothing to hit, whatever the capacity")
-    else:
-        top = " / ".join(f"{part.blocks * 100:g}" for part in popular.top)
-        hits = " / ".join(per_cent(part.hits) for part in popular.top)
-        console.print(f"{per_cent(popular.once)} % of blocks are used once")
-        console.print(f"The most hit {top} % of blocks have {hits} % of the hits")
-
-
-def _size(capacity: Capacity) -> str:
-    gib = "" if capacity.gib is None else f" = {significant(capacity.gib)} GiB"
-    return f"{capacity.blocks:,} blocks = {count(capacity.tokens)} tokens{gib}"
+        if one.exact
+    }
+    figures.save(figures.hit_rates(found, smooth), path)
 
 
 def _share(name: str, text: str) -> float:
@@ -288,4 +192,4 @@ def _sized(
     return float(device.kv_bytes_per_token), device.capacity_tokens
 
 
-__all__ = ["curve", "show"]
+__all__ = ["curve"]

@@ -191,6 +191,15 @@ class Options:
             "--json", metavar="FILE", panel=_OUT, help="write the results, - for standard output"
         ),
     ] = None
+    figure: Annotated[
+        str | None,
+        option(
+            "--figure",
+            metavar="FILE",
+            panel=_OUT,
+            help="draw it all: .png, .svg or .pdf",
+        ),
+    ] = None
     quiet: Annotated[bool, option("--quiet", "-q", panel=_OUT, help="no table")] = False
     no_color: Annotated[bool, option("--no-color", panel=_OUT, help="no colours")] = False
     engine: Annotated[

@@ -9,25 +9,23 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from pagedsim.analysis import results, series, span
+from pagedsim.analysis import results, span
 from pagedsim.analysis.report import Report, result
 from pagedsim.analysis.results import Result
 from pagedsim.analysis.seeds import over_seeds
 from pagedsim.analysis.simulate import GPU, MAX_LEN, MODEL, Setup, device_info, run
 from pagedsim.cli.like import masked, read_like
 from pagedsim.cli.options import MOST, Options
+from pagedsim.cli.outputs import Files, target, writable, write
 from pagedsim.device.device import Device, make_device
-from pagedsim.errors import InputError, SpecError
+from pagedsim.errors import SpecError
 from pagedsim.present.progress import Progress
 from pagedsim.specs import make_allocator, make_scheduler, make_steptime, parse
 from pagedsim.trace import Trace, arrivals, load
-
-Files = dict[str, str | None]  # series, series_steps, requests
 
 
 def execute(
@@ -37,7 +35,11 @@ def execute(
 
     `given` are the allocators of the command line, `default` those that run where there are none.
     """
-    _writable(files, options, len(given or default), path)
+    taken = {os.path.realpath(path): "the trace"}
+    if options.engine_log is not None:
+        taken[os.path.realpath(options.engine_log)] = "the engine's log"
+    files = {**files, "json": options.json, "figure": options.figure}
+    writable(files, taken, len(given or default))
     span.parse(options.window)
     _one_load(options)
     options, notes, block = _like(options)
@@ -72,9 +74,9 @@ def execute(
             over = zip(*runs, strict=True)
             shown = [over_seeds([r.run for r in same], list(seeds)) for same in over]
         found = result(shown, device_info(device), runs[0][0].trace)
-    said = _write(runs[0], files)
+    said = write(found, runs[0], files, options.no_color)
     if options.json is not None:
-        results.write(_target(options.json), found)
+        results.write(target(options.json), found)
     return found, said
 
 
@@ -175,63 +177,4 @@ def _loaded(trace: Trace, options: Options, seed: int) -> Trace:
     return trace
 
 
-def _writable(files: Files, options: Options, runs: int, trace: str) -> None:
-    """Find before a run what would keep its files from being written, or write over others."""
-    wanted = {f"--{key.replace('_', '-')}": path for key, path in files.items()}
-    wanted["--json"] = options.json
-    taken = {os.path.realpath(trace): "the trace"}
-    if options.engine_log is not None:
-        taken[os.path.realpath(options.engine_log)] = "the engine's log"
-    for name, path in wanted.items():
-        if path is None or (path == "-" and name == "--json"):
-            continue
-        if path in ("", "-"):
-            raise SpecError(f"{name}: {path or 'nothing'} is given, a file name is needed")
-        many = range(1, runs + 1) if name != "--json" and runs > 1 else [0]
-        for target in (_target(path, number) for number in many):
-            folder = os.path.dirname(target)
-            if os.path.isdir(target):
-                raise InputError(f"{path}: is a folder, a file name is needed")
-            if os.path.lexists(target) and not os.path.isfile(target):
-                raise InputError(f"{path}: is no plain file, so it cannot be written whole")
-            if not os.path.isdir(folder):
-                raise InputError(f"{path}: cannot be written: there is no folder {folder}")
-            if not os.access(folder, os.W_OK):
-                raise InputError(f"{path}: cannot be written: {folder} is read-only")
-            if target in taken:
-                raise SpecError(f"{name}: {path} is {taken[target]} as well: give another name")
-            taken[target] = name
-
-
-def _target(path: str, number: int = 0) -> str:
-    """The file behind `path`, links followed; the number of a run goes before the suffix."""
-    if path == "-":
-        return path
-    if number:
-        path = str(Path(path).with_suffix(f".{number}{Path(path).suffix}"))
-    return os.path.realpath(path)
-
-
-def _write(reports: Sequence[Report], files: Files) -> list[str]:
-    """The Parquet files; with several runs the run's number goes before the suffix."""
-    writers: dict[str, Callable[[str, Report], None]] = {
-        "series": lambda to, report: series.write_windows(to, report.recording),
-        "series_steps": lambda to, report: series.write_steps(
-            to, report.recording, report.steptime
-        ),
-        "requests": lambda to, report: series.write_requests(to, report.recording, report.trace),
-    }
-    said = []
-    for key, write in writers.items():
-        path = files.get(key)
-        if path is None:
-            continue
-        for number, report in enumerate(reports, 1):
-            target = _target(path, number if len(reports) > 1 else 0)
-            write(target, report)
-            if len(reports) > 1:
-                said.append(f"{Path(path).parent / Path(target).name}: {report.name}")
-    return said
-
-
-__all__ = ["Files", "execute"]
+__all__ = ["execute"]

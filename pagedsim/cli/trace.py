@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pagedsim.cli.values import counted, one_of, option
+from pagedsim.present.progress import busy
 
 app = typer.Typer(
     help="Look at request traces; convert, make and fetch them.",
@@ -38,7 +36,7 @@ def info(
     """Rates, length percentiles, burstiness and ideal reuse of a trace."""
     from pagedsim.trace import load, stats
 
-    with _busy(f"reading {file}"):
+    with busy(f"reading {file}"):
         trace = load(file, zero_output=zero_output, limit=limit)  # type: ignore[arg-type]
         found = stats.summary(trace, block)
     _report(found, json, _info_table)
@@ -60,7 +58,7 @@ def convert(
     """Write a trace in pagedsim's own format, which keeps everything."""
     from pagedsim.trace import load, store
 
-    with _busy(f"converting {source}"):
+    with busy(f"converting {source}"):
         trace = load(source, zero_output=zero_output, limit=limit)  # type: ignore[arg-type]
         store.write(trace, target)
     _report(_written(trace, target), json, _written_line, quiet=target == "-")
@@ -86,7 +84,7 @@ def make(
     path = Path(recipe)
     if not path.exists():
         path = bundled.recipe(recipe) or path
-    with _busy(f"making {recipe}"):
+    with busy(f"making {recipe}"):
         trace = made(read(path), seed=seed, requests=requests)
         store.write(trace, out)
     _report(_written(trace, out), json, _written_line, quiet=out == "-")
@@ -148,19 +146,6 @@ def _report(found: dict[str, Any], json: str | None, show: Any, *, quiet: bool =
         from pagedsim.present.tables import console
 
         show(found, console())
-
-
-@contextmanager
-def _busy(what: str) -> Iterator[None]:
-    """A spinner on standard error, if that is a terminal, for what may take a second."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from pagedsim.present.numbers import plain
-    from pagedsim.present.tables import console
-
-    with console(stderr=True).status(plain(what, 60)):
-        yield
 
 
 def _info_table(found: dict[str, Any], console: Any) -> None:

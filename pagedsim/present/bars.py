@@ -16,18 +16,12 @@ from rich.segment import Segment
 from rich.text import Text
 
 from pagedsim.analysis.results import TERMS, Memory
+from pagedsim.present.palette import TERM_COLORS
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-STYLES = {
-    "live": "green",
-    "reserved": "yellow",
-    "internal": "red",
-    "external": "magenta",
-    "cached": "blue",
-    "idle": "bright_black",
-}
+STYLES = {**TERM_COLORS, "idle": "bright_black"}  # its colour is a page's ground
 _BLOCKS = dict(zip(TERMS, "█▒░x=·", strict=True))
 _LETTERS = dict(zip(TERMS, "#roxc.", strict=True))
 

@@ -11,16 +11,9 @@ from rich.text import Text
 from pagedsim.analysis.results import TERMS, Result, Run, Stats
 from pagedsim.present.bars import STYLES
 from pagedsim.present.numbers import count, per_cent, requests, significant
+from pagedsim.present.palette import MEANING
 from pagedsim.present.tables import Bars, Intervals, footer, header
 
-_MEANING = {
-    "live": "hold a token of a running request",
-    "reserved": "empty now, filled later",
-    "internal": "held, and never to be filled",
-    "external": "free while the queue is blocked",
-    "cached": "nobody's, content kept for reuse",
-    "idle": "free, and nobody is blocked",
-}
 _LATENCY = {
     "queue_s": "queue",
     "ttft_s": "time to first token",
@@ -59,7 +52,7 @@ def _account(run: Run) -> Table:
         table.add_row(
             Text(term, style=STYLES[term]),
             *(Text(per_cent(share)) for share in (getattr(run.memory, term), *over_time)),
-            Text(_MEANING[term], style="dim"),
+            Text(MEANING[term], style="dim"),
         )
     held = per_cent(run.memory.waste_of_held)
     table.add_row(

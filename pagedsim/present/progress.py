@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
@@ -110,4 +111,17 @@ class Progress:
         return bar, bar.add_task(plain(self._label, 24), total=self._total)
 
 
-__all__ = ["Progress"]
+@contextmanager
+def busy(what: str, *, no_color: bool = False) -> Iterator[None]:
+    """A spinner on standard error, if that is a terminal, for what may take a second or more."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    from pagedsim.present.numbers import plain
+    from pagedsim.present.tables import console
+
+    with console(stderr=True, no_color=no_color).status(plain(what, 60)):
+        yield
+
+
+__all__ = ["Progress", "busy"]

@@ -153,7 +153,7 @@ def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     made = comparison(_result("paged"))
-    colour = "\x1b[32m"
+    colour = "\x1b[38;5;29m"  # live, as near as 256 colours come
     for no_color, variable, expected in ((False, "", True), (True, "", False), (False, "1", False)):
         if variable:
             monkeypatch.setenv("NO_COLOR", variable)

@@ -103,7 +103,7 @@ def test_colours_are_for_terminals(folder: Path) -> None:
             ran.communicate(timeout=50)
         os.close(master)
         assert ran.returncode == 0
-        assert (b"\x1b[32m" in shown) is coloured
+        assert (b"\x1b[38;5;29m" in shown) is coloured
     assert "\x1b" not in _ends("replay", "t.csv")[1]
 
 

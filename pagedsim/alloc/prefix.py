@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence as SequenceOf
+from itertools import takewhile
 
 import numpy as np
 
 from pagedsim.alloc.freelist import FEW, FreeList, shared_memory
-from pagedsim.alloc.paged import check_pool
+from pagedsim.alloc.paged import check_fork, check_pool
 from pagedsim.errors import ContractError
 from pagedsim.protocols import Int64, Sequence, Usage
 
@@ -73,6 +74,8 @@ class PrefixPaged:
         self._keys = 0  # distinct keys that can be hit
         self._cached = 0  # free blocks with a key
         self._shared = 0  # Σ (holders - 1) over held blocks
+        self._tails: dict[int, int] = {}  # forked block that is not full -> its stored tokens
+        self._short = 0  # slots of `_shared` that hold nothing, in such blocks
         self._looked: tuple[Sequence | None, int, Int64] = (None, 0, self._all_key[:0])
         self._mark = 0  # of the free list: before it, nothing that was found is taken
         self._wanted = _NOBODY  # the key that would make what was found longer
@@ -133,15 +136,38 @@ class PrefixPaged:
         """Hold the blocks of `tokens`, and give keys to those that are full at it."""
         held = self._held(seq)
         need = -(-tokens // self.block) - len(held.table)
+        copies = self._tails and held.table[-1] in self._tails and tokens > self.room(seq)
+        if copies:
+            need += 1
         if need > len(self._free):
             return False
+        if copies:
+            self._leave_tail(held.table.pop())
         if need > 0:
             self._append(held.table, need)
         self._name(held, tokens // self.block)
         return True
 
+    def fork(self, parent: Sequence, child: Sequence, tokens: int, /) -> None:
+        """`child` shares the blocks of the first `tokens` tokens, all that `parent` stores.
+
+        The full ones have their keys already; a last one that is not is a *tail*, as in
+        `alloc.paged`.
+        """
+        held = self._held(parent)
+        check_fork(parent, child in self._tables, held.table, tokens, self.block, self._tails)
+        self._tables[child] = Held(held.table[:], child.keys(self.block), held.named)
+        self._all_holders[np.array(held.table)] += 1
+        self._shared += len(held.table)
+        if filled := tokens % self.block:
+            self._tails[held.table[-1]] = filled
+            self._short += self.block - filled
+
     def extend(self, seqs: SequenceOf[Sequence], /) -> int:
         """One block to each of `seqs`, in order; how many got one."""
+        if self._tails:
+            granted = (self.grow(seq, self.room(seq) + 1) for seq in seqs)
+            return sum(1 for _ in takewhile(bool, granted))
         seqs = seqs[: len(self._free)]
         tables, key, holders = self._tables, self._key, self._holders
         for seq, block in zip(seqs, self._free.take(len(seqs)), strict=True):
@@ -166,6 +192,8 @@ class PrefixPaged:
     def release(self, seq: Sequence, /) -> None:
         """Give the table back; what nobody else holds is free, and cached if it has a key."""
         held = self._held(seq)
+        if self._tails and held.table[-1] in self._tails:
+            self._leave_tail(held.table.pop())
         del self._tables[seq]
         keyless = held.table[held.named :]
         for block in keyless:
@@ -184,13 +212,17 @@ class PrefixPaged:
         self._free.push_back(nobodys)
 
     def room(self, seq: Sequence, /) -> int:
-        """Slots of the table."""
-        return len(self._held(seq).table) * self.block
+        """Slots of the table; of a tail that is shared, only those that are stored in."""
+        table = self._held(seq).table
+        if self._tails and table[-1] in self._tails:
+            return (len(table) - 1) * self.block + self._tails[table[-1]]
+        return len(table) * self.block
 
     def usage(self) -> Usage:
         """Blocks that are free without a key are all that is neither held nor cached."""
-        free = len(self._free) * self.block
-        return Usage(self.capacity - free, self._cached * self.block, self._shared * self.block)
+        held = self.capacity - len(self._free) * self.block
+        shared = self._shared * self.block - self._short
+        return Usage(held, self._cached * self.block, shared)
 
     def table(self, seq: Sequence, /) -> tuple[int, ...]:
         """Block ids in token order."""
@@ -208,6 +240,14 @@ class PrefixPaged:
         """The slot of every position up to `room`."""
         table = np.array(self._held(seq).table, np.int64)  # a copy
         return (table[:, None] * self.block + np.arange(self.block)).ravel()
+
+    def _leave_tail(self, tail: int) -> None:
+        """A table lists `tail` no longer, but others do."""
+        self._holders[tail] -= 1
+        self._shared -= 1
+        self._short -= self.block - self._tails[tail]
+        if self._holders[tail] == 1:
+            del self._tails[tail]
 
     def _append(self, table: array[int], blocks: int) -> None:
         """New blocks off the front of the free list; their keys are dropped."""

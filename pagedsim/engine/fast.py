@@ -22,6 +22,7 @@ from pagedsim.engine.glide import glide
 from pagedsim.engine.jump import Pricer, jump
 from pagedsim.engine.recording import BLOCKED, Recorder, Recording
 from pagedsim.engine.request import Request, columns
+from pagedsim.engine.sampling import check_samples
 from pagedsim.engine.source import source_of
 from pagedsim.engine.state import State
 from pagedsim.engine.step import Step, load_of, step_of, without_done
@@ -67,6 +68,7 @@ class FastEngine:
         env: simpy.Environment | None = None,
     ) -> None:
         scheduler.check(max_len)
+        check_samples(trace, allocator, scheduler)
         self.env = simpy.Environment() if env is None else env
         self.trace, self.allocator, self.scheduler = trace, allocator, scheduler
         self.source = source_of(

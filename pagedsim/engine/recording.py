@@ -91,9 +91,9 @@ class Refusal(NamedTuple):
 class Requests:
     """Per row of the trace; times in ns, -1 where it never came to that.
 
-    `generated`: tokens yielded. `hit`: tokens found in the cache at the first admission.
-    `resumed_hit`: the same, summed over re-admissions. `recomputed`: tokens computed again after
-    preemptions.
+    `generated`: tokens yielded, of all samples. `hit`: tokens found in the cache at the first
+    admission. `resumed_hit`: the same, summed over re-admissions. `recomputed`: tokens computed
+    again after preemptions. `longest`: tokens of the longest sample.
     """
 
     arrival_ns: Int64
@@ -106,6 +106,7 @@ class Requests:
     preemptions: Int64
     recomputed: Int64
     status: Int64
+    longest: Int64
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -14,24 +14,23 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any
 
-from pagedsim.engine.recording import BLOCKED, Recorder, Recording, Refusal, Window
-from pagedsim.engine.reference_request import Request, results
+from pagedsim.engine.recording import Recorder, Recording, Refusal
+from pagedsim.engine.reference_account import load_of, window_of
+from pagedsim.engine.reference_request import Group, Inputs, Request, results
+from pagedsim.engine.sampling import check_samples
 from pagedsim.errors import ContractError, SpecError
 from pagedsim.protocols import (
     Allocator,
-    Load,
     Observer,
-    Plan,
     Scheduler,
     StepTime,
     SupportsBlocks,
+    SupportsFork,
     SupportsHold,
     SupportsRank,
-    SupportsSlots,
     fruitless_steps,
     headroom,
 )
-from pagedsim.trace.content import Content
 from pagedsim.trace.trace import Trace
 
 _ARRIVAL = attrgetter("arrival_ns", "id")
@@ -54,6 +53,7 @@ class ReferenceEngine:
         progress: Callable[[int], None] | None = None,
     ) -> None:
         scheduler.check(max_len)
+        check_samples(trace, allocator, scheduler)
         self.trace, self.allocator, self.scheduler = trace, allocator, scheduler
         self.steptime, self.max_len = steptime, max_len
         self.observers, self.progress = list(observers), progress
@@ -64,11 +64,11 @@ class ReferenceEngine:
         self.running: list[Any] = []
         self.waiting: Any = deque()
         self.done: list[Request] = []  # finished members of a batch that is held as a whole
-        self.results: dict[int, Request] = {}
+        self.results: dict[int, Group] = {}
         self.refused: list[Refusal] = []
-        self._coming: list[Request] = []  # in order of arrival, row
-        self._unsent: deque[Request] = deque()  # under a fixed concurrency: not sent yet
-        self._turns: dict[int, list[Request]] = {}  # in a closed loop: by row, those after it
+        self._coming: list[Group] = []  # in order of arrival, row
+        self._unsent: deque[Group] = deque()  # under a fixed concurrency: not sent yet
+        self._turns: dict[int, list[Group]] = {}  # in a closed loop: by row, those after it
         self.recorder = Recorder()
         self.steps = 0
         self._fruitless = 0
@@ -85,26 +85,41 @@ class ReferenceEngine:
 
     def admit(self, seq: Any, tokens: int, *, whole: int = 0, spare: int = 0) -> bool:
         hit = self.allocator.cached(seq)
+        group = seq.group
+        if whole and len(group.left) > 1 and group.first_token_ns >= 0:
+            whole = max(whole, group.known_slots())
         if not self.allocator.admit(seq, tokens, whole=whole, spare=spare):
             return False
         self.waiting.remove(seq)
         self.running.append(seq)
         seq.computed = hit
-        if seq.admitted_ns < 0:
-            seq.admitted_ns, seq.hit = self.now_ns, hit
+        if group.admitted_ns < 0:
+            group.admitted_ns, group.hit = self.now_ns, hit
         else:
-            seq.resumed_hit += hit
+            group.resumed_hit += hit
         return True
 
     def grow(self, seq: Any, tokens: int) -> bool:
         return self.allocator.grow(seq, tokens)
 
-    def preempt(self, seq: Any) -> None:
-        self.allocator.release(seq)
-        self.running.remove(seq)
-        seq.computed = 0
-        seq.preemptions += 1
-        self._enqueue(seq, front=True)
+    @property
+    def pledged(self) -> int:
+        return sum(self.width(seq) - 1 for seq in self.running if not seq.group.split)
+
+    def width(self, seq: Any) -> int:
+        return len(seq.group.left)
+
+    def preempt(self, seq: Any) -> list[Request]:
+        gone = [other for other in self.running if other.group is seq.group]
+        for other in gone:
+            self.allocator.release(other)
+            self.running.remove(other)
+        for other in seq.group.left:
+            other.computed = 0
+        seq.group.preemptions += 1
+        seq.group.rejoin()
+        self._enqueue(seq.group.left[0], front=True)
+        return gone
 
     # The run.
 
@@ -112,31 +127,28 @@ class ReferenceEngine:
         """Replay the whole trace."""
         self._coming = self._accepted()
         while True:
-            for seq in self._arrived():
-                self._enqueue(seq, front=False)
+            for request in self._arrived():
+                self._enqueue(request.left[0], front=False)
                 self._fruitless = 0
             if not self.running and not self.waiting:
                 if not self._coming:
                     return self._recording()
                 self.now_ns = self._coming[0].arrival_ns
                 continue
-            for seq in self._step():
+            for request in self._step():
                 if self._unsent:
                     self._coming.append(self._send())
-                self._turns_after(seq, self.now_ns)
+                self._turns_after(request, self.now_ns)
 
-    def _accepted(self) -> list[Request]:
+    def _accepted(self) -> list[Group]:
         """Refuse what can never run; who arrives without waiting (in a closed loop refused too)."""
         good = []
-        content = Content(self.trace)
+        inputs = Inputs(self.trace, self.max_len, getattr(self.allocator, "block", 1))
         for row in range(len(self.trace)):
-            request = Request(self.trace, content, row, self.max_len)
+            request = Group(inputs, row)
             self.results[row] = request
-            if request.prompt >= self.max_len:
-                self.refused.append(Refusal(row, "prompt", request.prompt, self.max_len - 1))
-            elif request.final > self.allocator.longest:
-                bound = self.allocator.longest
-                self.refused.append(Refusal(row, "capacity", request.final, bound))
+            if refusal := request.refusal(self.allocator.longest, self.allocator.capacity):
+                self.refused.append(refusal)
             else:
                 good.append(request)
         if self.concurrency:
@@ -148,7 +160,7 @@ class ReferenceEngine:
             return self._turns.pop(-1, [])
         return good
 
-    def _arrived(self) -> list[Request]:
+    def _arrived(self) -> list[Group]:
         """Who has arrived by now, in order; a refused one is done when it arrives."""
         arrived = []
         while self._coming and self._coming[0].arrival_ns <= self.now_ns:
@@ -159,20 +171,20 @@ class ReferenceEngine:
                 arrived.append(seq)
         return sorted(arrived, key=_ARRIVAL)
 
-    def _send(self) -> Request:
+    def _send(self) -> Group:
         """Under a fixed concurrency a request arrives when an earlier one is done."""
         request = self._unsent.popleft()
         request.arrival_ns = self.now_ns
         return request
 
-    def _turns_after(self, seq: Request, done_ns: int) -> None:
+    def _turns_after(self, seq: Group, done_ns: int) -> None:
         """In a closed loop: the turns after `seq`, which is done, have a time to arrive at."""
         for turn in self._turns.get(seq.id, []):
             think = int(self.trace.think_ns[turn.id])
             turn.arrival_ns = max(turn.arrival_ns, done_ns + (0 if think < 0 else think))
             bisect.insort(self._coming, turn, key=_ARRIVAL)
 
-    def _step(self) -> list[Request]:
+    def _step(self) -> list[Group]:
         """One step; returns the requests that returned their results."""
         plan = self.scheduler.plan(self)
         if not plan.scheduled and not plan.preempted:
@@ -183,18 +195,19 @@ class ReferenceEngine:
             )
         for observer in self.observers:
             observer.scheduled(self.steps, plan, self)
-        load = self._load(plan)
+        load = load_of(plan)
         duration = int(self.steptime.ns(load))
         if duration < 1:
             raise ContractError(f"step {self.steps}: {load} takes {duration} ns, must be >= 1")
-        self._record(plan, load, duration)
+        self.recorder.add(window_of(self, plan, load, duration))
         self.now_ns += duration
         self._fruitless += 1  # until a token is yielded
-        finished = [seq for seq, tokens in plan.scheduled.items() if self._advance(seq, tokens)]
-        self.done += finished
-        released: list[Request] = []
+        for seq, tokens in plan.scheduled.items():
+            self.done += self._advance(seq, tokens)
+        released, returned = list[Request](), list[Group]()
         if not self._hold or not self.running:
-            released = self._release(self.done)
+            released, self.done = self.done, []
+            returned = self._release(released)
         for observer in self.observers:
             observer.finished(self.steps, released)
         if self._fruitless > fruitless_steps(self.max_len):
@@ -204,94 +217,80 @@ class ReferenceEngine:
             )
         self.steps += 1
         if self.progress is not None:
-            self.progress(len(released))
-        return released
+            self.progress(len(returned))
+        return returned
 
-    def _load(self, plan: Plan) -> Load:
-        prefills = tokens = pairs = context = 0
-        for seq, count in plan.scheduled.items():
-            stored = seq.computed
-            prefills += not (count == 1 and stored + 1 == seq.tokens)
-            tokens += count
-            pairs += count * stored + count * (count + 1) // 2
-            context += stored + count
-        return Load(len(plan.scheduled), prefills, tokens, pairs, context)
-
-    def _record(self, plan: Plan, load: Load, duration: int) -> None:
-        """The account of every slot, counted from nothing."""
-        held, cached, shared, lost = self.allocator.usage()
-        stored_all = internal = reserved = 0
-        for seq in self.running:
-            stored = seq.computed + plan.scheduled.get(seq, 0)
-            room = self.allocator.room(seq)
-            stored_all += stored
-            internal += max(0, room - max(seq.final, stored))
-            reserved += max(0, min(room, seq.final) - stored)
-        for seq in self.done:
-            internal += self.allocator.room(seq)
-        if self.done and shared:  # what the done share with others is theirs no longer
-            shared = stored_all - self._distinct(plan)
-            internal = held - lost - (stored_all - shared) - reserved
-        live = stored_all - shared
-        reserved = held - lost - live - internal
-        free = self.allocator.capacity - held - cached
-        if min(live, reserved, free) < 0:
-            raise ContractError(
-                f"step {self.steps}: live {live}, reserved {reserved}, internal {internal}, free "
-                f"{free}: none may be negative ({type(self.allocator).__name__}, held {held}, "
-                f"cached {cached}, shared {shared}, lost {lost})"
-            )
-        self.recorder.add(
-            Window(
-                step=self.steps,
-                steps=1,
-                start_ns=self.now_ns,
-                end_ns=self.now_ns + duration,
-                batch=len(self.running),
-                **load._asdict(),
-                live=live,
-                reserved=reserved,
-                internal=internal,
-                external=lost + (free if plan.blocked else 0),
-                cached=cached,
-                shared=shared,
-                ramp_ns=0,
-                held=held,
-                limit=plan.limit + (BLOCKED if plan.blocked else 0),
-            )
-        )
-
-    def _distinct(self, plan: Plan) -> int:
-        """Slots that hold a token of a running sequence, each once."""
-        assert isinstance(self.allocator, SupportsSlots), "sharing without slots to show"
-        slots: set[int] = set()
-        for seq in self.running:
-            stored = seq.computed + plan.scheduled.get(seq, 0)
-            slots.update(self.allocator.slots(seq)[:stored].tolist())
-        return len(slots)
-
-    def _advance(self, seq: Any, count: int) -> bool:
-        """Store `count` tokens, yield one if all are stored; True if that was the last."""
-        seq.recomputed += max(0, min(seq.computed + count, seq.peak) - seq.computed)
+    def _advance(self, seq: Any, count: int) -> list[Request]:
+        """Store `count` tokens; whoever has stored all it knows yields one. Who is done by that."""
+        group = seq.group
+        group.recomputed += max(0, min(seq.computed + count, seq.peak) - seq.computed)
         seq.computed += count
         seq.peak = max(seq.peak, seq.computed)
         if seq.computed < seq.tokens:
-            return False
-        seq.tokens += 1
-        self._fruitless = 0
-        if seq.first_token_ns < 0:
-            seq.first_token_ns = self.now_ns
-        if seq.tokens < seq.end:
-            return False
-        self.running.remove(seq)
-        return True
+            return []
+        together = [seq]
+        if not group.split:
+            group.split = True
+            together = group.left
+            for other in together:
+                other.computed = seq.computed
+                other.peak = max(other.peak, seq.computed)
+        elif group.beam:
+            together = group.left
+        ready = [other for other in together if other.computed == other.known]
+        if group.beam and len(ready) < len(together):
+            ready = []  # beams yield together
+        for other in ready:
+            other.known += 1
+            self._fruitless = 0
+            if group.first_token_ns < 0:
+                group.first_token_ns = self.now_ns
+        done = [other for other in ready if other.known == other.end]
+        group.left = [other for other in group.left if other not in done]
+        self._fork(seq, [other for other in group.left if other not in self.running])
+        if ready and group.beam and not done:
+            self._replace(group)
+        ended = [other for other in done if other in self.running]
+        for other in ended:
+            self.running.remove(other)
+        group.held += len(ended)
+        return ended
 
-    def _release(self, finished: list[Request]) -> list[Request]:
+    def _fork(self, seq: Any, others: list[Request]) -> None:
+        """`others` of the request hold what `seq` stores, and follow it."""
+        if others:
+            at = self.running.index(seq) + 1
+            for other in others:
+                self._forks().fork(seq, other, seq.computed)
+            self.running[at:at] = others
+
+    def _replace(self, group: Group) -> None:
+        """Beams that die are released, and forks of others take their places."""
+        pairs = group.forks.get(group.left[0].known - group.prompt, [])
+        for slot, _ in pairs:
+            self.allocator.release(group.members[slot])
+        for slot, parent in pairs:
+            dead, alive = group.members[slot], group.members[parent]
+            child = alive.fork()
+            self._forks().fork(alive, child, alive.computed)
+            self.running[self.running.index(dead)] = child
+            group.left[group.left.index(dead)] = child
+            group.members[slot] = child
+
+    def _forks(self) -> SupportsFork:
+        assert isinstance(self.allocator, SupportsFork)
+        return self.allocator
+
+    def _release(self, finished: list[Request]) -> list[Group]:
+        """Give back what they hold; requests of which nothing is left."""
+        returned = []
         for seq in finished:
             self.allocator.release(seq)
-            seq.finish_ns = self.now_ns
-        self.done = []
-        return finished
+            seq.group.held -= 1
+            if not seq.group.left and not seq.group.held:
+                seq.group.finish_ns = self.now_ns
+                returned.append(seq.group)
+        return returned
 
     def _enqueue(self, seq: Any, *, front: bool) -> None:
         if self._rank is not None:

@@ -140,7 +140,7 @@ def columns(
     status[[refusal.row for refusal in refused]] = Status.REFUSED
     found = {name: np.array([getattr(seq, name) for seq in rows], np.int64) for name in _RESULTS}
     generated = np.array([seq.tokens - seq.prompt for seq in rows], np.int64)
-    return Requests(generated=generated, status=status, **found)
+    return Requests(generated=generated, status=status, longest=generated, **found)
 
 
 __all__ = ["NEVER", "STOPPED", "Bucket", "Clock", "Request", "columns"]

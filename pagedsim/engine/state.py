@@ -41,6 +41,7 @@ class State:
         self.waiting: Any = deque() if self.rank is None else []
         self.now_ns = 0
         self.spill = 0
+        self.pledged = 0
         self._headroom: dict[float, int] = {}
         self.head_first = isinstance(scheduler, SupportsSteady) and scheduler.head_first
         self._freed = False
@@ -183,13 +184,17 @@ class State:
             return False
         return self._freed or self.allocator.cached(who) != hit
 
-    def preempt(self, seq: Any) -> None:
+    def width(self, seq: Any) -> int:
+        return 1
+
+    def preempt(self, seq: Any) -> tuple[Any, ...]:
         seq.peak = max(seq.peak, seq.computed)
         self.batch.leave(seq)
         self.release(seq)
         seq.base = 0
         seq.preemptions += 1
         self.enqueue(seq, front=True)
+        return (seq,)
 
     # What the engine does.
 

@@ -117,6 +117,25 @@ class SupportsFill(SupportsExtend, Protocol):
 
 
 @runtime_checkable
+class SupportsFork(Protocol):
+    """An allocator of equal blocks that several sequences can hold together.
+
+    A block that more than one holds is copied before it is written: by each that grows into it
+    but the last to hold it, who keeps it. So where the last block is shared and not full, neither
+    has `room` beyond what is stored in it, and the next `grow` or `extend` takes a block more.
+    """
+
+    block: int  # slots a block
+
+    def fork(self, parent: Sequence, child: Sequence, tokens: int, /) -> None:
+        """`child`, which holds nothing, holds the first `tokens` tokens together with `parent`.
+
+        They are all that `parent` stores. Takes no slot, so it is never refused; O(blocks).
+        """
+        ...
+
+
+@runtime_checkable
 class SupportsSlots(Protocol):
     """An allocator that can show where each token is."""
 
@@ -149,6 +168,7 @@ __all__ = [
     "SupportsBlocks",
     "SupportsExtend",
     "SupportsFill",
+    "SupportsFork",
     "SupportsHoles",
     "SupportsSlots",
     "Usage",

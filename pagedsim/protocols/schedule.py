@@ -40,7 +40,10 @@ class Plan:
 
 
 class View(Protocol):
-    """What a scheduler sees of an engine, and the four things it can do to it."""
+    """What a scheduler sees of an engine, and the three things it can do to it.
+
+    A sequence may want nothing in a step (``tokens == computed``): a beam that waits for others.
+    """
 
     @property
     def now_ns(self) -> int:
@@ -78,12 +81,23 @@ class View(Protocol):
         """`Allocator.grow` for a running sequence."""
         ...
 
-    def preempt(self, seq: Sequence, /) -> None:
+    def preempt(self, seq: Sequence, /) -> SequenceOf[Sequence]:
         """Release a running sequence's slots and put it back into the queue.
 
         It keeps its generated tokens, and nothing of it is computed any more. It goes to the
-        front, or to its sorted place if the scheduler ranks.
+        front, or to its sorted place if the scheduler ranks. Samples of one request go together:
+        returns all that left the batch, in running order. They take no part in the step; the first
+        of them stands for all in the queue.
         """
+        ...
+
+    @property
+    def pledged(self) -> int:
+        """Places beyond ``len(running)`` that those which run will take when they fork."""
+        ...
+
+    def width(self, seq: Sequence, /) -> int:
+        """Places that a waiting sequence will take: samples of its request that are not done."""
         ...
 
 
@@ -140,6 +154,13 @@ class Scheduler(Protocol):
     def check(self, max_len: int, /) -> None:
         """Raise SpecError if this scheduler could make a request of `max_len` wait for ever."""
         ...
+
+
+@runtime_checkable
+class SupportsPlaces(Protocol):
+    """A scheduler with a bound on the sequences of a batch; requests of more samples are errors."""
+
+    max_seqs: int
 
 
 @runtime_checkable
@@ -210,6 +231,7 @@ __all__ = [
     "Plan",
     "Scheduler",
     "SupportsHold",
+    "SupportsPlaces",
     "SupportsRank",
     "SupportsSteady",
     "View",

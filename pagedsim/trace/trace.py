@@ -18,6 +18,8 @@ import numpy as np
 
 from pagedsim.errors import InputError
 from pagedsim.protocols import Int64
+from pagedsim.trace import samples
+from pagedsim.trace.samples import Forks
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -25,8 +27,10 @@ class Trace:
     """Requests sorted by arrival. Build one with `Trace.build`, which fills in what is missing.
 
     `salt` (0 = none), `priority` (smaller is more urgent), `samples` (parallel outputs of one
-    prompt), `session` (-1 = none), `parent` (row of the previous turn, -1 = none) and `think_ns`
-    (from the parent's finish to this arrival, -1 = unknown) are per row. `timed` is False for
+    prompt), `beam` (1: they are beams), `session` (-1 = none), `parent` (row of the previous turn,
+    -1 = none) and `think_ns` (from the parent's finish to this arrival, -1 = unknown) are per row.
+    `sample_output` (tokens of each sample, row by row; None: all `output`, which is the longest of
+    them) and `forks` (of beams) are explained in `trace.samples`. `timed` is False for
     a trace of lengths alone, whose arrivals must be made. `load` names the load model in words.
     `notes` is what a reader has to say (rows sorted, rows left out), `dropped` how many rows were
     left out, `sha256` that of the decompressed input bytes ("" for a generated trace).
@@ -46,6 +50,9 @@ class Trace:
     session: Int64
     parent: Int64
     think_ns: Int64
+    beam: Int64
+    sample_output: Int64 | None = None
+    forks: Forks | None = None
     timed: bool = True
     load: str = "recorded arrivals"
     format: str = ""
@@ -77,8 +84,8 @@ class Trace:
 
         `runs` is ``(run_rows, run_token, run_length)``; without it every token is fresh. Fresh
         output ids lie above all others. `columns` holds any of salt, priority, samples, session,
-        parent (a row of the arrays given here), think_ns, which may be given by name as well.
-        `about` are the scalar fields. Raises InputError where columns differ in length, lengths
+        parent (a row of the arrays given here), think_ns, beam, which may be given by name as well.
+        `about` are the other fields. Raises InputError where columns differ in length, lengths
         are below 1, or runs do not add up.
         """
         columns = dict(columns or {})
@@ -106,8 +113,14 @@ class Trace:
                 row = int(given[key].argmin())
                 raise InputError(f"{name}: row {row}: {key} is {worst}, must be >= {least}")
         content = _content(name, given["prompt"], given["output"], runs, output_token)
+        if about.get("sample_output") is not None:
+            about["sample_output"] = _int64("sample_output", about["sample_output"])
+        if about.get("forks") is not None:
+            about["forks"] = Forks(*(_int64("forks", column) for column in about["forks"]))
         fields: dict[str, Any] = {**given, **content, **about}
-        return cls(name=name, **fields)._sorted()._freeze()
+        made = cls(name=name, **fields)
+        samples.checked(name, made)
+        return made._sorted()._freeze()
 
     def _sorted(self) -> Trace:
         arrivals = self.arrival_ns
@@ -133,6 +146,7 @@ class Trace:
         return replace(
             self,
             **picked,
+            **samples.taken(self, rows),
             run_rows=run_rows,
             run_token=self.run_token[index],
             run_length=self.run_length[index],
@@ -155,10 +169,16 @@ class Trace:
     def _freeze(self) -> Trace:
         for key in (*_PER_ROW, "run_rows", "run_token", "run_length"):
             getattr(self, key).setflags(write=False)
+        for column in (self.sample_output, *(self.forks or ())):
+            if column is not None:
+                column.setflags(write=False)
         return self
 
 
-_DEFAULTS = {"salt": 0, "priority": 0, "samples": 1, "session": -1, "parent": -1, "think_ns": -1}
+_DEFAULTS = {
+    **{"salt": 0, "priority": 0, "samples": 1},
+    **{"session": -1, "parent": -1, "think_ns": -1, "beam": 0},
+}
 _PER_ROW = ("arrival_ns", "prompt", "output", "output_token", *_DEFAULTS)
 
 

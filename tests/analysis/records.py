@@ -33,6 +33,7 @@ def requests(**columns: Any) -> Requests:
     made = {name: np.full(rows, -1, np.int64) for name in times}
     made |= {name: np.zeros(rows, np.int64) for name in counts}
     made |= {name: np.array(column, np.int64) for name, column in columns.items()}
+    made.setdefault("longest", made["generated"])
     return Requests(**made)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pagedsim.errors import SpecError
+from pagedsim.protocols import View
 
 
 def at_least(name: str, value: int, least: int) -> int:
@@ -19,4 +20,9 @@ def share(name: str, value: float) -> float:
     return float(value)
 
 
-__all__ = ["at_least", "share"]
+def full(view: View, max_seqs: int) -> bool:
+    """Whether the head of the queue finds too few places: all of its samples need one."""
+    return len(view.running) + view.pledged + view.width(view.waiting[0]) > max_seqs
+
+
+__all__ = ["at_least", "full", "share"]

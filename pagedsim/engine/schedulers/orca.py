@@ -10,7 +10,7 @@ The paper's vLLM is ``orca:max_seqs=256,max_prompt_tokens=2560,watermark=0.01`` 
 
 from __future__ import annotations
 
-from pagedsim.engine.schedulers.bounds import at_least, share
+from pagedsim.engine.schedulers.bounds import at_least, full, share
 from pagedsim.errors import SpecError
 from pagedsim.protocols import BatchView, Limit, Plan, View, batched
 
@@ -53,13 +53,12 @@ class Orca:
         if plan.blocked:
             plan.limit = Limit.MEMORY
         elif view.waiting:
-            full = len(view.running) >= self.max_seqs
-            plan.limit = Limit.MAX_SEQS if full else Limit.BUDGET
+            plan.limit = Limit.MAX_SEQS if full(view, self.max_seqs) else Limit.BUDGET
         return plan
 
     def _join(self, view: View, plan: Plan) -> None:
         left = self.max_prompt_tokens or None
-        while view.waiting and len(view.running) < self.max_seqs:
+        while view.waiting and not full(view, self.max_seqs):
             seq = view.waiting[0]
             want = seq.tokens - view.cached(seq)
             if left is not None and want > left:
@@ -75,7 +74,11 @@ class Orca:
 
 
 def decode(view: View, plan: Plan) -> None:
-    """One token for each running sequence; the last of the batch makes room where it must."""
+    """One token for each running sequence; the last of the batch makes room where it must.
+
+    More for samples that are computed again after what they have in common, none for a beam that
+    waits for others.
+    """
     batch = batched(view)
     if batch is not None and not batch.prefilling and batch.grow_all({}):
         plan.decoding = batch.decoding > 0
@@ -83,14 +86,17 @@ def decode(view: View, plan: Plan) -> None:
     at = 0
     while at < len(view.running):
         seq = view.running[at]
-        while not view.grow(seq, seq.computed + 1):
-            victim = view.running[-1]
-            view.preempt(victim)
-            plan.preempted.append(victim)
+        want = seq.tokens - seq.computed
+        while want and not view.grow(seq, seq.tokens):
+            gone = view.preempt(view.running[-1])
+            plan.preempted.append(gone[0])
             plan.blocked = True
-            if victim is seq:
+            if seq in gone:
+                for each in gone:
+                    plan.scheduled.pop(each, None)
                 return
-        plan.scheduled[seq] = 1
+        if want:
+            plan.scheduled[seq] = want
         at += 1
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from pagedsim.engine.schedulers.bounds import at_least
+from pagedsim.engine.schedulers.bounds import at_least, full
 from pagedsim.engine.schedulers.orca import decode
 from pagedsim.protocols import BatchView, Limit, Plan, View
 
@@ -41,7 +41,7 @@ class Static:
     def _form(self, view: View, plan: Plan) -> None:
         self._limit = Limit.ARRIVALS
         while view.waiting:
-            if len(view.running) >= self.max_seqs:
+            if full(view, self.max_seqs):
                 self._limit = Limit.MAX_SEQS
                 return
             seq = view.waiting[0]

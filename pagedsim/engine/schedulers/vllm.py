@@ -12,7 +12,7 @@ reaches everyone, so that order does not matter, and the engine can step the bat
 
 from __future__ import annotations
 
-from pagedsim.engine.schedulers.bounds import at_least, share
+from pagedsim.engine.schedulers.bounds import at_least, full, share
 from pagedsim.errors import SpecError
 from pagedsim.protocols import BatchView, Limit, Plan, Sequence, View, batched
 
@@ -79,8 +79,7 @@ class Vllm:
         if plan.blocked:
             plan.limit = Limit.MEMORY
         elif view.waiting:
-            full = len(view.running) >= self.max_seqs
-            plan.limit = Limit.MAX_SEQS if full else Limit.BUDGET
+            plan.limit = Limit.MAX_SEQS if full(view, self.max_seqs) else Limit.BUDGET
         return plan
 
     def _run_at_once(self, view: View, plan: Plan, chunk: int) -> int | None:
@@ -113,17 +112,24 @@ class Vllm:
         """Give every running sequence what it wants; returns the budget that is left."""
         budget = self.max_batched_tokens
         at = 0
+        idle = set()  # beams that wait for others
         while at < len(view.running) and budget > 0:
             seq = view.running[at]
             want = min(seq.tokens - seq.computed, chunk, budget, view.max_len - 1 - seq.computed)
+            if not want:
+                idle.add(seq)
+                at += 1
+                continue
             while not view.grow(seq, seq.computed + want):
-                victim = self._victim(view)
-                if victim in plan.scheduled:  # it stands before `at` and leaves the step
-                    budget += plan.scheduled.pop(victim)
-                    at -= 1
-                view.preempt(victim)
-                plan.preempted.append(victim)
-                if victim is seq:
+                gone = view.preempt(self._victim(view))
+                for each in gone:
+                    if each in plan.scheduled:  # it stands before `at` and leaves the step
+                        budget += plan.scheduled.pop(each)
+                        at -= 1
+                    elif each in idle:
+                        at -= 1
+                plan.preempted.append(gone[0])
+                if seq in gone:
                     break
             else:
                 plan.scheduled[seq] = want
@@ -138,7 +144,7 @@ class Vllm:
 
     def _join(self, view: View, plan: Plan, chunk: int, budget: int) -> None:
         """Admit from the head of the queue while budget, places and blocks last."""
-        while view.waiting and budget > 0 and len(view.running) < self.max_seqs:
+        while view.waiting and budget > 0 and not full(view, self.max_seqs):
             seq = view.waiting[0]
             hit = view.cached(seq)
             want = min(seq.tokens - hit, chunk)

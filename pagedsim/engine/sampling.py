@@ -1,0 +1,29 @@
+"""Whether requests of several samples can run on these parts at all."""
+
+from __future__ import annotations
+
+from pagedsim.errors import SpecError
+from pagedsim.protocols import Allocator, Scheduler, SupportsFork, SupportsPlaces
+from pagedsim.trace.samples import forking
+from pagedsim.trace.trace import Trace
+
+
+def check_samples(trace: Trace, allocator: Allocator, scheduler: Scheduler) -> None:
+    """SpecError where a request has samples, but the allocator cannot fork, or too many."""
+    if not forking(trace):
+        return
+    row = int(trace.samples.argmax())
+    asks = f"{trace.name}: request {row} asks for {trace.samples[row]} "
+    asks += "beams" if trace.beam[row] else "samples"
+    if not isinstance(allocator, SupportsFork):
+        raise SpecError(
+            f"{asks}; {type(allocator).__name__} cannot fork a sequence: use paged or "
+            "paged:prefix=on"
+        )
+    if isinstance(scheduler, SupportsPlaces) and scheduler.max_seqs < trace.samples[row]:
+        raise SpecError(
+            f"{asks}, but max_seqs is {scheduler.max_seqs}: they run together or not at all"
+        )
+
+
+__all__ = ["check_samples"]

@@ -27,7 +27,7 @@ from pagedsim.engine.source import source_of
 from pagedsim.engine.state import State
 from pagedsim.engine.step import Step, load_of, step_of, without_done
 from pagedsim.engine.watch import Watch
-from pagedsim.errors import ContractError
+from pagedsim.errors import ContractError, SpecError
 from pagedsim.protocols import (
     Allocator,
     Observer,
@@ -40,6 +40,7 @@ from pagedsim.protocols import (
     fruitless_steps,
 )
 from pagedsim.trace.content import Content
+from pagedsim.trace.samples import forking
 from pagedsim.trace.trace import Trace
 
 _RANK = attrgetter("rank")
@@ -69,6 +70,8 @@ class FastEngine:
     ) -> None:
         scheduler.check(max_len)
         check_samples(trace, allocator, scheduler)
+        if forking(trace):
+            raise SpecError("the fast engine cannot fork yet: use the reference engine")
         self.env = simpy.Environment() if env is None else env
         self.trace, self.allocator, self.scheduler = trace, allocator, scheduler
         self.source = source_of(

@@ -24,28 +24,16 @@ from itertools import takewhile
 
 import numpy as np
 
-from pagedsim.alloc.freelist import FEW, FreeList, shared_memory
-from pagedsim.alloc.paged import check_fork, check_pool
+from pagedsim.alloc.freelist import FEW, shared_memory
+from pagedsim.alloc.paged import check_pool
+from pagedsim.alloc.prefix_tables import Held, Tables
 from pagedsim.errors import ContractError
-from pagedsim.protocols import Int64, Sequence, Usage
+from pagedsim.protocols import Int64, Sequence
 
 _NOBODY = -1  # a key that no block has
 
 
-class Held:
-    """A sequence's block table, its keys, and how many of its blocks have got theirs.
-
-    The first `named` blocks have a key, and nobody else has the ones behind them.
-    """
-
-    __slots__ = ("items", "keys", "named", "table")
-
-    def __init__(self, table: array[int], keys: Int64, named: int) -> None:
-        self.table, self.keys, self.named = table, keys, named
-        self.items = memoryview(keys.data)  # the same keys, for single ones
-
-
-class PrefixPaged:
+class PrefixPaged(Tables):
     """Blocks over a pool, full ones shared by content; the free list makes eviction LRU.
 
     `free_order` says where blocks without a key go when they are released: "0.33" to the front,
@@ -61,21 +49,12 @@ class PrefixPaged:
         self, blocks: int, *, block: int = 16, null: int = 1, free_order: str = "0.33"
     ) -> None:
         check_pool(blocks, block, null, free_order)
-        self.block = block
-        self.blocks = blocks
-        self.capacity = self.longest = (blocks - null) * block
+        super().__init__(blocks, block, null)
         self._to_front = free_order == "0.33"
-        self._free = FreeList(null, blocks)
-        self._tables: dict[Sequence, Held] = {}
-        self._holders, self._all_holders = shared_memory(blocks)
         self._key, self._all_key = shared_memory(blocks, -1)
         self._first, self._all_first = shared_memory(1024, -1)  # what a look-up finds
         self._more: dict[int, dict[int, None]] = {}  # key -> blocks after it, in order
         self._keys = 0  # distinct keys that can be hit
-        self._cached = 0  # free blocks with a key
-        self._shared = 0  # Σ (holders - 1) over held blocks
-        self._tails: dict[int, int] = {}  # forked block that is not full -> its stored tokens
-        self._short = 0  # slots of `_shared` that hold nothing, in such blocks
         self._looked: tuple[Sequence | None, int, Int64] = (None, 0, self._all_key[:0])
         self._mark = 0  # of the free list: before it, nothing that was found is taken
         self._wanted = _NOBODY  # the key that would make what was found longer
@@ -136,7 +115,7 @@ class PrefixPaged:
         """Hold the blocks of `tokens`, and give keys to those that are full at it."""
         held = self._held(seq)
         need = -(-tokens // self.block) - len(held.table)
-        copies = self._tails and held.table[-1] in self._tails and tokens > self.room(seq)
+        copies = self._tails and self._copies(held.table, tokens)
         if copies:
             need += 1
         if need > len(self._free):
@@ -148,26 +127,10 @@ class PrefixPaged:
         self._name(held, tokens // self.block)
         return True
 
-    def fork(self, parent: Sequence, child: Sequence, tokens: int, /) -> None:
-        """`child` shares the blocks of the first `tokens` tokens, all that `parent` stores.
-
-        The full ones have their keys already; a last one that is not is a *tail*, as in
-        `alloc.paged`.
-        """
-        held = self._held(parent)
-        check_fork(parent, child in self._tables, held.table, tokens, self.block, self._tails)
-        self._tables[child] = Held(held.table[:], child.keys(self.block), held.named)
-        self._all_holders[np.array(held.table)] += 1
-        self._shared += len(held.table)
-        if filled := tokens % self.block:
-            self._tails[held.table[-1]] = filled
-            self._short += self.block - filled
-
     def extend(self, seqs: SequenceOf[Sequence], /) -> int:
         """One block to each of `seqs`, in order; how many got one."""
         if self._tails:
-            granted = (self.grow(seq, self.room(seq) + 1) for seq in seqs)
-            return sum(1 for _ in takewhile(bool, granted))
+            return sum(takewhile(bool, (self.grow(seq, self.room(seq) + 1) for seq in seqs)))
         seqs = seqs[: len(self._free)]
         tables, key, holders = self._tables, self._key, self._holders
         for seq, block in zip(seqs, self._free.take(len(seqs)), strict=True):
@@ -211,43 +174,9 @@ class PrefixPaged:
             self._free.push_back(np.array(keyless, np.int64))
         self._free.push_back(nobodys)
 
-    def room(self, seq: Sequence, /) -> int:
-        """Slots of the table; of a tail that is shared, only those that are stored in."""
-        table = self._held(seq).table
-        if self._tails and table[-1] in self._tails:
-            return (len(table) - 1) * self.block + self._tails[table[-1]]
-        return len(table) * self.block
-
-    def usage(self) -> Usage:
-        """Blocks that are free without a key are all that is neither held nor cached."""
-        held = self.capacity - len(self._free) * self.block
-        shared = self._shared * self.block - self._short
-        return Usage(held, self._cached * self.block, shared)
-
-    def table(self, seq: Sequence, /) -> tuple[int, ...]:
-        """Block ids in token order."""
-        return tuple(self._held(seq).table)
-
-    def free_blocks(self) -> tuple[int, ...]:
-        """The free list, front first, cached blocks among it."""
-        return self._free.in_order()
-
     def keys_cached(self) -> int:
         """Distinct keys that can be hit."""
         return self._keys
-
-    def slots(self, seq: Sequence, /) -> Int64:
-        """The slot of every position up to `room`."""
-        table = np.array(self._held(seq).table, np.int64)  # a copy
-        return (table[:, None] * self.block + np.arange(self.block)).ravel()
-
-    def _leave_tail(self, tail: int) -> None:
-        """A table lists `tail` no longer, but others do."""
-        self._holders[tail] -= 1
-        self._shared -= 1
-        self._short -= self.block - self._tails[tail]
-        if self._holders[tail] == 1:
-            del self._tails[tail]
 
     def _append(self, table: array[int], blocks: int) -> None:
         """New blocks off the front of the free list; their keys are dropped."""
@@ -342,12 +271,6 @@ class PrefixPaged:
             return
         self._first, self._all_first = shared_memory(max(2 * len(old), key + 1), -1)
         self._all_first[: len(old)] = old
-
-    def _held(self, seq: Sequence) -> Held:
-        try:
-            return self._tables[seq]
-        except KeyError:
-            raise ContractError(f"paged: request {seq.id} holds nothing") from None
 
 
 __all__ = ["PrefixPaged"]

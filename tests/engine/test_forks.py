@@ -19,7 +19,7 @@ from pagedsim.engine.reference import ReferenceEngine
 from pagedsim.engine.schedulers import Orca, Vllm
 from pagedsim.errors import InputError, SpecError
 from pagedsim.trace.content import Content
-from pagedsim.trace.samples import Forks, members, with_beams, with_samples
+from pagedsim.trace.samples import Forks, members, with_beams
 from pagedsim.trace.trace import Trace
 
 ENGINES = [ReferenceEngine]
@@ -93,7 +93,7 @@ def test_empty_slots_of_a_shared_block_are_reserved_once(engine: Any) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_preempted_and_resumed_as_a_whole(engine: Any) -> None:
-    """Five blocks of 2: there is no sixth for row 0, so row 1 goes and starts again with its two."""
+    """Five blocks of 2: there is no sixth for row 0, so row 1 goes, and starts again."""
     trace = Trace.build("t", [0, 0], [2, 2], [5, 4], samples=[1, 2])
     steps, recording = run(engine, trace, Paged(6, block=2))
     assert [(s.running, s.preempted, s.waiting) for s in steps[:3]] == [

@@ -35,7 +35,7 @@ from pagedsim.trace.recipe import read
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-OTHERS = {"--port", "--dtype"}  # options of other programs that pages may name
+OTHERS = {"--port", "--dtype", "--save-detailed"}  # options of other programs that pages may name
 TRACE = "arrived_at,prompt_tokens,output_tokens\n" + "".join(
     f"{at / 4},{100 + 37 * at % 900},{1 + 53 * at % 120}\n" for at in range(40)
 )

@@ -29,6 +29,8 @@ ONLY = {
     "typer": ("cli/",),
     "rich": ("cli/", "present/"),
     "pooch": ("trace/fetch.py",),
+    "tokenizers": ("trace/logs/tokens.py",),
+    "jinja2": ("trace/logs/tokens.py",),
 }
 
 

@@ -1,4 +1,4 @@
-"""``pagedsim trace``: look at request traces, convert, make and fetch them."""
+"""``pagedsim trace``: look at request traces, convert, make and fetch them; cut and mix them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,26 @@ from typing import Annotated, Any
 
 import typer
 
+from pagedsim.cli import trace_cut
+from pagedsim.cli.trace_from import from_
 from pagedsim.cli.values import counted, one_of, option
 from pagedsim.present.progress import busy
 
 app = typer.Typer(
-    help="Look at request traces; convert, make and fetch them.",
+    help="Look at request traces; read them from logs, convert, make, fetch, cut and mix them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+for _name, _command in (
+    ("from", from_),
+    ("head", trace_cut.head),
+    ("sample", trace_cut.sample),
+    ("shift", trace_cut.shift),
+    ("merge", trace_cut.merge),
+    ("filter", trace_cut.filter_),
+):
+    app.command(_name)(_command)
 
 _Json = Annotated[
     str | None, option("--json", metavar="FILE", help="write JSON to FILE, - for standard output")
@@ -39,7 +51,7 @@ def info(
     with busy(f"reading {file}"):
         trace = load(file, zero_output=zero_output, limit=limit)  # type: ignore[arg-type]
         found = stats.summary(trace, block)
-    _report(found, json, _info_table)
+    report(found, json, _info_table)
 
 
 @app.command()
@@ -61,7 +73,7 @@ def convert(
     with busy(f"converting {source}"):
         trace = load(source, zero_output=zero_output, limit=limit)  # type: ignore[arg-type]
         store.write(trace, target)
-    _report(_written(trace, target), json, _written_line, quiet=target == "-")
+    report(written(trace, target), json, written_line, quiet=target == "-")
 
 
 @app.command()
@@ -87,7 +99,7 @@ def make(
     with busy(f"making {recipe}"):
         trace = made(read(path), seed=seed, requests=requests)
         store.write(trace, out)
-    _report(_written(trace, out), json, _written_line, quiet=out == "-")
+    report(written(trace, out), json, written_line, quiet=out == "-")
 
 
 @app.command()
@@ -103,7 +115,7 @@ def fetch(
         path = public.fetch(name, progress=bar.reach)
     source = public.SOURCES[name]
     found = {"name": name, "path": str(path), "url": source.url, "sha256": source.sha256}
-    _report({**found, "licence": source.licence}, json, _fetched_line)
+    report({**found, "licence": source.licence}, json, _fetched_line)
 
 
 @app.command("list")
@@ -123,16 +135,17 @@ def list_(json: _Json = None) -> None:
         kind = "fetched" if public.cached(name) else "to fetch"
         row = {"name": name, "kind": kind, "about": source.about, "licence": source.licence}
         rows.append({**row, "url": source.url})
-    _report({"traces": rows}, json, _list_table)
+    report({"traces": rows}, json, _list_table)
 
 
-def _written(trace: Any, path: str) -> dict[str, Any]:
+def written(trace: Any, path: str) -> dict[str, Any]:
+    """What was written, for JSON."""
     counts = {"requests": len(trace), "dropped": trace.dropped, "notes": list(trace.notes)}
     tokens = {"prompt_tokens": int(trace.prompt.sum()), "output_tokens": int(trace.output.sum())}
     return {"path": path, "name": trace.name, "load": trace.load, **counts, **tokens}
 
 
-def _report(found: dict[str, Any], json: str | None, show: Any, *, quiet: bool = False) -> None:
+def report(found: dict[str, Any], json: str | None, show: Any, *, quiet: bool = False) -> None:
     """JSON where it is asked for; for people unless standard output is taken."""
     if json is not None:
         import msgspec
@@ -222,7 +235,8 @@ def _list_table(found: dict[str, Any], console: Any) -> None:
     console.print(table)
 
 
-def _written_line(found: dict[str, Any], console: Any) -> None:
+def written_line(found: dict[str, Any], console: Any) -> None:
+    """What was written, for people."""
     from pagedsim.present.numbers import requests
 
     console.print(f"{found['path']}: {requests(found['requests'])}, {found['load']}")

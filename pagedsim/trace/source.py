@@ -72,7 +72,7 @@ def open_source(path: str | os.PathLike[str], *, drop_zero: bool = True) -> Sour
             raise InputError("<stdin>: is closed, a trace is needed")
         label, name, raw = "<stdin>", "stdin", sys.stdin.buffer.read()
     else:
-        name = _stem(Path(path))
+        name = stem(Path(path))
         try:
             raw = Path(path).read_bytes()
         except IsADirectoryError:
@@ -116,11 +116,13 @@ def _zstd(raw: bytes, label: str) -> bytes:
     return b"".join(parts)
 
 
-def _stem(path: Path) -> str:
+def stem(path: str | Path) -> str:
+    """A file's name without its suffixes."""
+    path = Path(path)
     name = path.name
     while Path(name).suffix in _SUFFIXES:
         name = Path(name).stem
     return name or path.name
 
 
-__all__ = ["Source", "decompress", "open_source"]
+__all__ = ["Source", "decompress", "open_source", "stem"]

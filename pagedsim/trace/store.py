@@ -32,12 +32,18 @@ def dump(trace: Trace, suffix: str) -> bytes:
     return data
 
 
-def write(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write to `path`, ``-`` for standard output as JSONL. Raises InputError."""
-    name = os.fspath(path)
+def check(name: str) -> str:
+    """The suffix of a file's name, which says how it is written. Raises InputError."""
     suffix = ".jsonl" if name == "-" else next(filter(name.endswith, sorted(SUFFIXES)), None)
     if suffix is None:
         raise InputError(f"{name}: the name must end in one of {', '.join(SUFFIXES)}")
+    return suffix
+
+
+def write(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """Write to `path`, ``-`` for standard output as JSONL. Raises InputError."""
+    name = os.fspath(path)
+    suffix = check(name)
     if not len(trace):
         raise InputError(f"{name}: not written: the trace has no requests")
     data = dump(trace, suffix)
@@ -45,4 +51,4 @@ def write(trace: Trace, path: str | os.PathLike[str]) -> None:
         file.write(data)
 
 
-__all__ = ["SUFFIXES", "dump", "write"]
+__all__ = ["SUFFIXES", "check", "dump", "write"]

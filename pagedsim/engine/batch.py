@@ -5,11 +5,13 @@ together, so their counters are kept once::
 
     computed = base + tick          k steps of everyone: tick += k, whatever the batch
     finishes at the end of the step that brings tick to  `last`  = final - base
-    must ask for room in the step that finds tick at      `due`  = room - base
+    must ask for room in the step that finds tick at              room - base
 
 `last` lives in a heap; entries that a preemption has overtaken stay and are recognised, for they no
-longer equal their sequence's. `due` is kept for a bucket of sequences at once: those that grow by
-equal blocks and are due together stay so, and a block start moves their bucket, not them.
+longer equal their sequence's. Who must ask is found in `due`, by that tick modulo `period`. Where
+all grow by equal blocks the period is the block: a sequence that is always granted its block asks
+again a period later, so nobody moves at a block start. Else there is none, and who was granted
+room is put where it asks next.
 """
 
 from __future__ import annotations
@@ -18,47 +20,57 @@ from bisect import bisect_left
 from heapq import heappop, heappush
 from operator import attrgetter
 
-from pagedsim.engine.request import NEVER, STOPPED, Bucket, Clock, Request
+from pagedsim.engine.request import NEVER, STOPPED, Clock, Request
 
 _RANK = attrgetter("rank")
+_NO_PERIOD = 1 << 62
 
 
 class Batch:
-    """Running sequences in order of admission, and totals over those that decode."""
+    """Running sequences in order of admission, and totals over those that decode.
 
-    def __init__(self) -> None:
+    `block`: slots by which all of them grow, 0 if they do not grow alike.
+    """
+
+    def __init__(self, block: int = 0) -> None:
         self.clock = Clock()
         self.running: list[Request] = []
         self.prefilling: list[Request] = []
         self.decoding = 0  # how many decode
         self.stored = 0  # Σ computed over them
-        self._ranks = 0
+        self._ranks: list[int] = []  # of `running`
+        self._rank = 0
         self._last: list[tuple[int, int, Request]] = []
-        self.due: dict[int, Bucket] = {}  # by tick, who must ask for room then; none is empty
+        self.period = block or _NO_PERIOD
+        self.due: dict[int, dict[Request, None]] = {}  # none is empty; each in running order
+        self.mixed = NEVER  # a tick at which some who are due then have their room already
+        self.uneven = False  # whether somebody may have more than a block ahead
 
     # Membership: O(log running), and a list's shift of pointers.
 
     def join(self, seq: Request, hit: int) -> None:
         """Put `seq` at the end of the batch with `hit` tokens computed; it prefills."""
-        self._ranks += 1
-        seq.rank = self._ranks
+        self._rank += 1
+        seq.rank = self._rank
         seq.base = hit
         self.running.append(seq)
+        self._ranks.append(self._rank)
         self.prefilling.append(seq)
 
     def leave(self, seq: Request) -> None:
         """Take `seq` out; its counters stay readable."""
-        at = bisect_left(self.running, seq.rank, key=_RANK)
+        at = bisect_left(self._ranks, seq.rank)
         assert self.running[at] is seq
-        del self.running[at]
+        del self.running[at], self._ranks[at]
         if seq.clock is STOPPED:
             self.prefilling.remove(seq)
             return
-        self._unask(seq)
+        self.unplace(seq)
         self.decoding -= 1
-        seq.base += self.clock.tick
-        self.stored -= seq.base
-        seq.known = seq.base + 1
+        base = seq.base + self.clock.tick
+        self.stored -= base
+        seq.base = base
+        seq.known = base + 1
         seq.clock = STOPPED
         seq.last = NEVER
 
@@ -70,28 +82,25 @@ class Batch:
         seq.base -= self.clock.tick
         seq.clock = self.clock
         self._time(seq)
+        self.place(seq)
 
     def hold_back(self, seq: Request) -> None:
-        """The clock has moved, but `seq` was not in that step."""
-        self._unask(seq)
+        """The clock has moved, but `seq`, which has `given` room, was not in that step."""
+        self.unplace(seq)
         seq.base -= 1
         self.stored -= 1
         self._time(seq)
+        self.place(seq)
 
     def _time(self, seq: Request) -> None:
         seq.last = seq.final - seq.base
         heappush(self._last, (seq.last, seq.rank, seq))
-        self.ask(seq, seq.given)
 
     # Time.
 
     def advance(self, steps: int) -> None:
-        """All that decode have done `steps` steps. O(steps), or O(buckets) if that is less."""
-        tick, due = self.clock.tick, self.due
-        past = range(tick, tick + steps)
-        for key in past if steps < len(due) else [key for key in due if key in past]:
-            due.pop(key, None)
-        self.clock.tick = tick + steps
+        """All that decode have done `steps` steps. O(1)."""
+        self.clock.tick += steps
         self.stored += steps * self.decoding
 
     def steps_left(self) -> int:
@@ -114,72 +123,32 @@ class Batch:
 
     # Room.
 
-    def ask(self, seq: Request, room: int) -> None:
-        """A decoding `seq` has this much room; note when that runs out."""
-        self._unask(seq)
-        due = room - seq.base
-        bucket = self.due.get(due)
-        if bucket is None:
-            seq.bucket = self.due[due] = Bucket(due, {seq: None}, seq.last)
-        else:
-            self._join(bucket, {seq: None}, seq.last)
-
-    def _unask(self, seq: Request) -> None:
-        """`seq` leaves its bucket; its room is then kept in `given`."""
-        bucket = seq.bucket
-        if bucket is not None:
-            seq.given = bucket.due + seq.base
-            seq.bucket = None
-            del bucket.seqs[seq]
-            if not bucket.seqs:
-                self.due.pop(bucket.due, None)
-
-    def extended(self, bucket: Bucket, block: int) -> int:
-        """Each of `bucket` has got a block more; what is spilt, in slots. O(1) but for spills."""
-        self.due.pop(bucket.due, None)
-        bucket.due = due = bucket.due + block
-        spilt = 0
-        if due > bucket.soonest:
-            spilt = _spill(bucket)
-        there = self.due.get(due)
+    def place(self, seq: Request) -> None:
+        """Note when a decoding `seq`, which has `given` room, must ask for more."""
+        seq.place = place = (seq.given - seq.base) % self.period
+        self.ahead(seq, seq.given)
+        there = self.due.get(place)
         if there is None:
-            self.due[due] = bucket
+            self.due[place] = {seq: None}
+        elif next(reversed(there)).rank < seq.rank:  # most often it follows them in the batch
+            there[seq] = None
         else:
-            self._join(there, bucket.seqs, bucket.soonest)
-        return spilt
+            self.due[place] = dict.fromkeys(sorted((*there, seq), key=_RANK))
 
-    def part(self, bucket: Bucket, seqs: list[Request]) -> Bucket:
-        """Those of `bucket` as one of their own, which is in no place yet."""
-        for seq in seqs:
-            del bucket.seqs[seq]
-        own = Bucket(bucket.due, dict.fromkeys(seqs), bucket.soonest)
-        for seq in seqs:
-            seq.bucket = own
-        return own
+    def ahead(self, seq: Request, room: int) -> None:
+        """A decoding `seq` has this much room by itself: others who are due with it may not."""
+        due, tick = room - seq.base, self.clock.tick
+        if due > tick + self.period:
+            self.uneven = True
+        if (due - tick) % self.period == 0:
+            self.mixed = tick
 
-    def _join(self, bucket: Bucket, seqs: dict[Request, None], soonest: int) -> None:
-        """More who are due together with `bucket`; most often they follow it in the batch."""
-        for seq in seqs:
-            seq.bucket = bucket
-        if next(reversed(bucket.seqs)).rank > next(iter(seqs)).rank:
-            bucket.seqs = dict.fromkeys(sorted((*bucket.seqs, *seqs), key=_RANK))
-        else:
-            bucket.seqs.update(seqs)
-        bucket.soonest = min(bucket.soonest, soonest)
-
-
-def _spill(bucket: Bucket) -> int:
-    """Count what those of `bucket` that will finish before they fill their room have too much."""
-    spilt, soonest = 0, bucket.due + (1 << 62)
-    for seq in bucket.seqs:
-        over = bucket.due - seq.last  # room - final
-        if over > 0:
-            spilt += over - seq.spill
-            seq.spill = over
-        elif seq.last < soonest:
-            soonest = seq.last
-    bucket.soonest = soonest
-    return spilt
+    def unplace(self, seq: Request) -> None:
+        """`seq` is not waited for any more."""
+        there = self.due[seq.place]
+        del there[seq]
+        if not there:
+            del self.due[seq.place]
 
 
 __all__ = ["Batch"]

@@ -224,7 +224,7 @@ class FastEngine:
             self._fruitless = 0
             batch.advance(steps)
             for seq in step.behind:
-                batch.hold_back(seq)
+                state.hold_back(seq)
             finished = batch.finished()
         for seq, count in step.others.items():
             if seq.peak > seq.base:
@@ -236,7 +236,7 @@ class FastEngine:
             if seq.first_token_ns < 0:
                 seq.first_token_ns = now
             if seq.base < seq.final:
-                batch.decode(seq)
+                state.decode(seq)
             else:
                 batch.leave(seq)
                 seq.known += 1

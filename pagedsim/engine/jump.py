@@ -71,7 +71,7 @@ def jump(
     What was taken before a refusal stays: planning that step takes the same, in the same order.
     """
     batch = state.batch
-    left, tick, due = batch.steps_left(), batch.clock.tick, batch.due
+    left, tick, due, period = batch.steps_left(), batch.clock.tick, batch.due, batch.period
     window, starts, fills = len(recorder), list[int](), state.fills
     sequences, prefills, tokens, pairs, context = load
     portion = min(_FIRST, left)
@@ -81,7 +81,8 @@ def jump(
     while steps < left and elapsed < horizon:
         if watch is not None:
             watch.next_ends(elapsed)
-        if tick + steps in due or (fills and tick + steps + 1 in due):
+        at = tick + steps
+        if at % period in due or (fills and (at + 1) % period in due):
             spill = state.spill
             grown = state.grow_decoding(steps)
             stirs = grown is not None and state.head_stirs()

@@ -36,18 +36,6 @@ STOPPED = Clock()  # for those that do not decode; it never moves
 NEVER = -1  # a tick that does not come
 
 
-class Bucket:
-    """Those that run out of room at the same tick, `due`, in running order; they stay together.
-
-    `soonest`: no member's last tick is below it, but for those whose `spill` is counted already.
-    """
-
-    __slots__ = ("due", "seqs", "soonest")
-
-    def __init__(self, due: int, seqs: dict[Request, None], soonest: int) -> None:
-        self.due, self.seqs, self.soonest = due, seqs, soonest
-
-
 class Request:
     """A request on the device, a `Foreseen` sequence to plug-ins; ordered by `rank` in a batch."""
 
@@ -55,7 +43,6 @@ class Request:
         "admitted_ns",
         "arrival_ns",
         "base",
-        "bucket",
         "clock",
         "content",
         "end",
@@ -69,6 +56,7 @@ class Request:
         "last",
         "output",
         "peak",
+        "place",
         "preemptions",
         "priority",
         "prompt",
@@ -100,9 +88,8 @@ class Request:
         self.end = end  # tokens known when it finishes
         self.final = end - 1  # tokens stored at its largest
         self.clock = STOPPED
-        self.base = self.peak = self.rank = self.given = self.spill = 0
+        self.base = self.peak = self.rank = self.given = self.spill = self.place = 0
         self.last = NEVER
-        self.bucket: Bucket | None = None
         self.admitted_ns = self.first_token_ns = self.finish_ns = -1
         self.hit = self.resumed_hit = self.preemptions = self.recomputed = 0
 
@@ -115,11 +102,6 @@ class Request:
     @property
     def computed(self) -> int:
         return self.base + self.clock.tick
-
-    @property
-    def room(self) -> int:
-        """Tokens it can store without asking again; `given` where it does not decode."""
-        return self.given if self.bucket is None else self.bucket.due + self.base
 
     @property
     def tokens(self) -> int:
@@ -143,4 +125,4 @@ def columns(
     return Requests(generated=generated, status=status, longest=generated, **found)
 
 
-__all__ = ["NEVER", "STOPPED", "Bucket", "Clock", "Request", "columns"]
+__all__ = ["NEVER", "STOPPED", "Clock", "Request", "columns"]

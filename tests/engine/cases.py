@@ -14,7 +14,7 @@ import simpy
 from agreement import Fixed, Odd, Rising, assert_equal
 from hypothesis import example
 from hypothesis import strategies as st
-from plugins import Counter, Shared, ShortestFirst, TakingTurns
+from plugins import Counter, Generous, Shared, ShortestFirst, TakingTurns
 
 from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.paged import Paged
@@ -258,10 +258,14 @@ def cases(draw: st.DrawFn, *, short: bool = False) -> Case:
     scheduler = draw(schedulers(max_len))
     # members of a held batch that are done count as internal whole, shared blocks or not
     sharing = scheduler[0] is not Static
+    allocator = draw(allocators(final, max_len, sharing))
+    if scheduler[0] is Vllm and allocator[0] in (Paged, Counter, Shared):
+        if ahead := draw(st.sampled_from([0, 0, 0, 1, 7, 20])):
+            scheduler = Generous, {"ahead": ahead, **scheduler[1]}
     return Case(
         rows=tuple(zip(arrivals, prompts, outputs, priorities, strict=True)),
         max_len=max_len,
-        allocator=draw(allocators(final, max_len, sharing)),
+        allocator=allocator,
         scheduler=scheduler,
         steptime=steptime,
         concurrency=draw(st.sampled_from([0] * 8 + [1, 3, 4])),

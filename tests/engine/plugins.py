@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from pagedsim.protocols import Limit, Plan, Usage
+from pagedsim.engine.schedulers import Vllm
+from pagedsim.protocols import Limit, Plan, Usage, batched
 
 
 class Counter:
@@ -217,3 +218,39 @@ class TakingTurns:
             else:
                 plan.blocked = True
         return plan
+
+
+class Generous(Vllm):
+    """One that takes slots for `ahead` tokens more when it admits, where there is room for them.
+
+    It also grows a batch that decodes twice, which must change nothing.
+    """
+
+    def __init__(self, *, ahead: int = 7, **given: Any) -> None:
+        super().__init__(**given)
+        self._ahead = ahead
+
+    def plan(self, view: Any, /) -> Plan:
+        batch = batched(view)
+        if batch is not None and not batch.prefilling and batch.decoding <= self.max_batched_tokens:
+            batch.grow_all({})
+        return super().plan(view)
+
+    def _join(self, view: Any, *given: Any) -> None:
+        super()._join(_Ahead(view, self._ahead), *given)
+
+
+class _Ahead:
+    """A view through which more is asked for."""
+
+    def __init__(self, view: Any, ahead: int) -> None:
+        self._view, self._more = view, ahead
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._view, name)
+
+    def admit(self, seq: Any, tokens: int, /, *, whole: int = 0, spare: int = 0) -> bool:
+        more = tokens + self._more
+        return self._view.admit(seq, more, whole=whole, spare=spare) or self._view.admit(
+            seq, tokens, whole=whole, spare=spare
+        )

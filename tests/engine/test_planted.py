@@ -148,23 +148,28 @@ def pairs_do_not_grow_in_a_jump(patch: pytest.MonkeyPatch) -> None:
     wrap_jump(patch, make)
 
 
-def _asks(shift: int) -> Any:
-    """`ask` that notes another tick, by way of the room that it reads."""
+def _places(shift: int) -> Any:
+    """`place` that notes another tick, by way of the room that it reads."""
 
     def make(was: Any) -> Any:
-        return lambda self, seq, room: was(self, seq, room + shift)
+        def place(self: Batch, seq: Any) -> None:
+            seq.given += shift
+            was(self, seq)
+            seq.given -= shift
+
+        return place
 
     return make
 
 
 @plant
 def blocks_start_a_step_late(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, Batch, "ask", _asks(1))
+    wrap(patch, Batch, "place", _places(1))
 
 
 @plant
 def blocks_start_a_step_early(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, Batch, "ask", _asks(-1))
+    wrap(patch, Batch, "place", _places(-1))
 
 
 @plant
@@ -253,7 +258,41 @@ def held_members_keep_their_reserve(patch: pytest.MonkeyPatch) -> None:
 @plant
 def stale_entries_of_the_preempted(patch: pytest.MonkeyPatch) -> None:
     """Who has left still asks for room when it would have run out of it."""
-    wrap(patch, Batch, "_unask", lambda was: lambda self, seq: None)
+    wrap(patch, Batch, "unplace", lambda was: lambda self, seq: None)
+
+
+@plant
+def the_preempted_spill_all_the_same(patch: pytest.MonkeyPatch) -> None:
+    """What the last block of one that is preempted would have spilt is counted at its tick."""
+    wrap(patch, State, "_unspill", lambda was: lambda self, seq: None)
+
+
+@plant
+def those_left_out_spill_as_if_they_had_not_been(patch: pytest.MonkeyPatch) -> None:
+    def make(was: Any) -> Any:
+        def hold_back(self: State, seq: Any) -> None:
+            seq.given = self.allocator.room(seq)
+            self.batch.hold_back(seq)
+
+        return hold_back
+
+    wrap(patch, State, "hold_back", make)
+
+
+@plant
+def all_who_are_due_together_lack_a_block(patch: pytest.MonkeyPatch) -> None:
+    """Though some have theirs already."""
+    wrap(patch, Batch, "ahead", lambda was: lambda self, seq, room: None)
+
+
+@plant
+def nobody_has_more_than_a_block_ahead(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Batch, "uneven", property(lambda self: False, lambda self, value: None), False)
+
+
+@plant
+def who_is_served_asks_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(State, "_served", property(lambda self: -1, lambda self, tick: None), False)
 
 
 @plant

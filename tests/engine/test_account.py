@@ -12,6 +12,7 @@ from cases import STEPTIMES, Case, Endless, cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from play import ENGINES, Kept, play
+from plugins import Generous
 
 from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.paged import Paged
@@ -162,7 +163,9 @@ def test_one_request_in_a_paged_pool(
 
 
 @given(
-    case=cases().filter(lambda case: case.allocator[0] is Paged and case.scheduler[0] is not Static)
+    case=cases().filter(
+        lambda case: case.allocator[0] is Paged and case.scheduler[0] not in (Static, Generous)
+    )
 )
 def test_paged_waste_is_less_than_a_block_a_sequence(case: Case) -> None:
     """Internal waste of a paged pool: the unused rest of last blocks, of those that have one."""

@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from pagedsim.analysis.experiments import opt
 from pagedsim.analysis.experiments.experiment import Bench
@@ -25,12 +25,15 @@ ROUNDS = 8  # a rate is then known to 0.9 %
 Curve: TypeAlias = tuple[tuple[float, float], ...]  # (requests/s, s a token), rates not falling
 
 
-class Case(NamedTuple):
+S = TypeVar("S", bound=Settings)
+
+
+class Case(NamedTuple, Generic[S]):
     """A system under a load whose rate is sought around `guess`."""
 
     system: System
     seed: int
-    settings: Settings
+    settings: S
     guess: float
 
 
@@ -50,9 +53,9 @@ def latency(system: System, seed: int, settings: Settings) -> float:
 
 def crossings(
     bench: Bench,
-    cases: Sequence[Case],
+    cases: Sequence[Case[S]],
     threshold: float = THRESHOLD,
-    measured: Callable[[System, int, Settings], float] = latency,
+    measured: Callable[[System, int, S], float] = latency,
 ) -> list[float | None]:
     """The rate of each case; None where it is not within the span. ROUNDS runs a case."""
     bench.expect(ROUNDS * len(cases))

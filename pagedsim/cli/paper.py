@@ -21,6 +21,9 @@ _Json = Annotated[
 ]
 _Jobs = Annotated[int, counted("--jobs", most=256, help="processes; the numbers stay the same")]
 _Quick = Annotated[bool, option("--quick", help="short runs, to look at: no tolerance applies")]
+_Figure = Annotated[
+    str | None, option("--figure", metavar="FILE", help="draw the numbers: .png, .svg or .pdf")
+]
 _NoColor = Annotated[bool, option("--no-color", help="no colours")]
 
 
@@ -33,12 +36,14 @@ def paper(
     jobs: _Jobs = 1,
     quick: _Quick = False,
     json: _Json = None,
+    figure: _Figure = None,
     no_color: _NoColor = False,
 ) -> None:
     """Run a published experiment again: published, ours, difference, tolerance."""
     from pagedsim.analysis.experiments.catalogue import PAPERS
 
-    _do(PAPERS, name, trace, jobs=jobs, quick=quick, json=json, no_color=no_color)
+    files = {"json": json, "figure": figure}
+    _do(PAPERS, name, trace, jobs=jobs, quick=quick, files=files, no_color=no_color)
 
 
 def field(
@@ -46,6 +51,7 @@ def field(
     jobs: _Jobs = 1,
     quick: _Quick = False,
     json: _Json = None,
+    figure: _Figure = None,
     no_color: _NoColor = False,
 ) -> None:
     """Run again what users of real engines measured: measured, ours, difference, tolerance."""
@@ -57,7 +63,7 @@ def field(
         None,
         jobs=jobs,
         quick=quick,
-        json=json,
+        files={"json": json, "figure": figure},
         no_color=no_color,
         heading="measured",
     )
@@ -70,21 +76,24 @@ def _do(
     *,
     jobs: int,
     quick: bool,
-    json: str | None,
+    files: dict[str, str | None],
     no_color: bool,
     heading: str = "published",
 ) -> None:
     """List, or run, print and write."""
     from pagedsim.analysis.experiments.catalogue import find
     from pagedsim.analysis.experiments.experiment import Bench
+    from pagedsim.cli.outputs import target, writable
     from pagedsim.present.experiments import listing, outcome
-    from pagedsim.present.progress import Progress
+    from pagedsim.present.progress import Progress, busy
     from pagedsim.present.tables import console
 
     out = console(no_color=no_color)
+    writable(files, {} if trace is None else {target(trace): "the trace"}, 1)
+    json, figure = files["json"], files["figure"]
     if name == "list":
-        if trace is not None or quick or jobs > 1:
-            raise SpecError("list takes none of --trace, --quick and --jobs")
+        if trace is not None or quick or jobs > 1 or figure is not None:
+            raise SpecError("list takes none of --trace, --quick, --jobs and --figure")
         if json is not None:
             _write(json, [_row(one) for one in among])
         if json != "-":
@@ -98,6 +107,11 @@ def _do(
         found = experiment.run(Bench(jobs=jobs, quick=quick, traces=traces, progress=bar.reach))
     if json is not None:
         _write(json, _built(found))
+    if figure is not None:
+        with busy("drawing the figure", no_color=no_color):
+            from pagedsim.present import figures
+
+            figures.save(figures.experiment(found), target(figure))
     if json != "-":
         out.print(outcome(found, heading))
     if found.missed:

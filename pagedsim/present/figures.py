@@ -20,10 +20,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pagedsim.analysis.curve_result import Curves
+from pagedsim.analysis.experiments.experiment import Outcome
 from pagedsim.files import write_whole
 from pagedsim.present import axes as draw
 from pagedsim.present import axes_rates as rates
 from pagedsim.present import formats
+from pagedsim.present.axes_experiments import beside
 from pagedsim.present.axes_style import literal
 from pagedsim.present.labels import labels
 from pagedsim.present.numbers import plain, requests
@@ -151,6 +153,19 @@ def against_rate(
     return _titled(figure, title)
 
 
+def experiment(found: Outcome) -> Figure:
+    """A published experiment: ours as bars, what was published as circles, a set of axes a unit."""
+    units = dict.fromkeys(row.unit for row in found.rows)
+    of = {unit: [row for row in found.rows if row.unit == unit] for unit in units}
+    figure = _figure(sum(0.28 * len(rows) + 0.75 for rows in of.values()) + 0.4)
+    ratios = [len(rows) + 2 for rows in of.values()]
+    every = figure.subplots(len(of), 1, squeeze=False, height_ratios=ratios)[:, 0]
+    for axes, (unit, rows) in zip(every, of.items(), strict=True):
+        beside(axes, rows, unit)
+    draw.lines_legend(figure, every[0])
+    return _titled(figure, f"{found.name}: {found.title}")
+
+
 def overview(reports: Sequence[Report]) -> Figure:
     """All of a run or a comparison on one page: memory, its course, batch, queue and latency."""
     reports = list(reports)
@@ -234,6 +249,7 @@ def _titled(figure: Drawn, title: str) -> Drawn:
 __all__ = [
     "against_rate",
     "batch",
+    "experiment",
     "hit_rates",
     "latency",
     "memory",

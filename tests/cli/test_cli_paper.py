@@ -71,10 +71,11 @@ def test_mistakes_are_2_and_say_what_there_is() -> None:
     assert "--jobs is 0" in refused("paper", "fig1", "--jobs", 0)
     assert "fig1 needs no trace" in refused("paper", "fig1", "--trace", "t.csv")
     assert "list takes none" in refused("field", "list", "--quick")
-    assert "cannot be written" in refused_after("paper", "fig1", "--json", "nowhere/t.json")
+    assert "cannot be written" in refused("paper", "fig1", "--json", "nowhere/t.json")
+    assert ".png" in refused("paper", "fig1", "--figure", "t.txt")
+    assert "as well" in refused("paper", "fig1", "--figure", "a.svg", "--json", "a.svg")
 
 
-def refused_after(*args: object) -> str:
-    said = pagedsim(*args)
-    assert said.code == 2
-    return said.err
+def test_a_figure_is_written(folder: Path) -> None:
+    assert pagedsim("paper", "fig1", "--figure", "f.svg").code == 0
+    assert b"throughput at batch 40" in (folder / "f.svg").read_bytes()

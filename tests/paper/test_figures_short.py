@@ -39,10 +39,11 @@ def test_a_crossing_is_found_within_its_bracket() -> None:
     found = crossings(Bench(), cases, measured=linear)
     width = SPAN ** (2 / 2**ROUNDS)
     for case, rate in zip(cases, found, strict=True):
-        assert rate is not None
         true = 2.0 if case.seed == 0 else 3.0
-        if true / SPAN < case.guess < true * SPAN:
-            assert 1 / width <= rate / true <= width
+        inside = true / SPAN < case.guess < true * SPAN
+        assert inside == (rate is not None)
+        assert rate is None or 1 / width <= rate / true <= width
+    assert found.count(None) == 1
     far = [Case(VLLM, 0, PAPER, guess) for guess in (0.1, 60.0)]
     assert crossings(Bench(), far, measured=linear) == [None, None]
 
@@ -84,12 +85,12 @@ def test_latency_is_a_mean_over_all_requests_of_the_hour() -> None:
 # Fig 12: one seed of the hour, and the order of the systems in it.
 
 
-def test_the_systems_keep_their_order_at_the_published_rates() -> None:
-    """Where the paper has a system pass 0.5 s a token, the next better one is far from it."""
-    hour = replace(PAPER, seconds=1_200)
+def test_the_systems_keep_their_order() -> None:
+    """Well past the rate at which one passes 0.5 s a token, the next better one is below it."""
+    part = replace(PAPER, seconds=1_800)
     for system, better in ((MAX, ORACLE), (ORACLE, VLLM)):
-        rate = 1.4 * of_curve(fig12.CURVES[system.name])
-        load = replace(hour, rate=rate)
+        rate = 1.8 * of_curve(fig12.CURVES[system.name])
+        load = replace(part, rate=rate)
         assert latency(system, 0, load) > 0.5 > latency(better, 0, load)
 
 

@@ -10,7 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pagedsim.analysis.experiments import fig12, fig13, fig16, fig17, fig18b, jenga, mooncake, opt
+from pagedsim.analysis.experiments import (
+    alpaca,
+    fig12,
+    fig13,
+    fig16,
+    fig17,
+    fig18b,
+    jenga,
+    mooncake,
+    opt,
+)
 from pagedsim.analysis.experiments.crossing import (
     ROUNDS,
     SPAN,
@@ -124,8 +134,26 @@ def test_a_short_fig_12_has_every_row() -> None:
     assert len(names) == len(set(names)) == 9
     assert not any(row.hard for row in found.rows)
     assert {row.published is not None for row in found.rows} == {True}
-    alpaca = replace(fig12.EXPERIMENTS[3].settings, load=replace(SHORT, lengths="alpaca"))
-    assert fig12._published(alpaca.load) == {}
+    other = replace(fig12.EXPERIMENTS[3].settings, load=replace(SHORT, lengths="alpaca"))
+    assert fig12._published(other.load) == {}
+
+
+def test_what_was_published_of_opt_175b() -> None:
+    load = fig12.EXPERIMENTS[2].settings.load
+    assert fig12._published_ratio(load, "Orca (Oracle)", {}) == 1.47
+    assert fig12._published_ratio(load, "Orca (Max)", {}) is None
+    assert fig12._published_ratio(PAPER, "Orca (Oracle)", {}) is None
+    known = {"vLLM": 3.0, "Orca (Max)": 2.0}
+    assert fig12._published_ratio(PAPER, "Orca (Max)", known) == 1.5
+
+
+def test_alpaca_has_shares_and_a_batch() -> None:
+    found = alpaca.measure(replace(alpaca.EXPERIMENT.quick, seconds=10), Bench())
+    assert len(found.rows) == 4 * 5
+    assert {row.published for row in found.rows} == {None}
+    for at in range(4):
+        shares = [row.ours for row in found.rows[5 * at : 5 * at + 4] if row.ours is not None]
+        assert sum(shares) == pytest.approx(100)
 
 
 # Fig 13's price, Fig 18b's blocks.

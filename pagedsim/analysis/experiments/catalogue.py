@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pagedsim.analysis.experiments import (
+    alpaca,
     fig1,
     fig2,
     fig12,
@@ -29,6 +30,7 @@ PAPERS: tuple[Experiment, ...] = (
     fig2.EXPERIMENT,
     *fig12.EXPERIMENTS,
     fig13.EXPERIMENT,
+    alpaca.EXPERIMENT,
     fig16.EXPERIMENT,
     fig17.EXPERIMENT,
     *fig18b.EXPERIMENTS,

@@ -11,24 +11,14 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
+
+from pagedsim.testing.profiles import EXAMPLES, profile
 
 ROOT = Path(__file__).resolve().parents[1]
 
-_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("dev", deadline=None, max_examples=60, suppress_health_check=_SLOW)
-settings.register_profile(
-    "ci",
-    deadline=None,
-    max_examples=200,
-    derandomize=True,
-    database=None,
-    print_blob=True,
-    suppress_health_check=_SLOW,
-)
-settings.register_profile(
-    "deep", deadline=None, max_examples=3000, print_blob=True, suppress_health_check=_SLOW
-)
+for _name in EXAMPLES:
+    settings.register_profile(_name, profile(_name))
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
 )

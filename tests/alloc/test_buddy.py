@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from machine import Seq
 
 from pagedsim.alloc.buddy import Buddy
 from pagedsim.alloc.contiguous import Contiguous
+from pagedsim.testing import sequence
 
 
 def drain(buddy: Buddy, size: int = 1) -> list[int]:
@@ -73,7 +73,7 @@ def test_any_capacity_is_handed_out_whole_and_joined_again(capacity: int) -> Non
 def test_orca_max_of_the_paper() -> None:
     """PagedAttention, Fig 2 and 13: 15,728 slots of OPT-13B hold 7 sequences of 2,048."""
     allocator = Contiguous(15_728, max_len=2048, place="buddy", reserve="max")
-    seqs = [Seq(row, 10, 10) for row in range(8)]
+    seqs = [sequence(row, 10, 10) for row in range(8)]
     assert [allocator.admit(seq, 10) for seq in seqs] == [True] * 7 + [False]
     usage = allocator.usage()
     assert (usage.held, usage.lost) == (7 * 2048, 0)

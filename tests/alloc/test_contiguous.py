@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from machine import Seq
 
 from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.reserve import Exact, Max, Pow2
 from pagedsim.errors import ContractError, SpecError
 from pagedsim.protocols import Allocator, Foreseen, SupportsHoles, SupportsSlots, Usage
+from pagedsim.testing import Seq, sequence
 
 PLACES = ("first", "best", "buddy")
 RESERVES = ("max", "pow2", "exact")
@@ -20,7 +20,7 @@ def whole(seq: Foreseen) -> int:
 
 def admit_all(allocator: Contiguous, *sizes: int) -> list[Seq]:
     """One sequence a size, under the policy `whole`."""
-    seqs = [Seq(row, size, 1) for row, size in enumerate(sizes)]
+    seqs = [sequence(row, size, 1) for row, size in enumerate(sizes)]
     for seq in seqs:
         assert allocator.admit(seq, seq.prompt)
     return seqs
@@ -32,10 +32,10 @@ def start(allocator: Contiguous, size: int) -> int:
 
 
 def test_policies_answer_in_tokens() -> None:
-    assert Max(2048)(Seq(0, 5, 25)) == 2048
-    assert [Pow2(2048)(Seq(0, 5, n)) for n in (1, 2, 3, 25, 32, 33)] == [6, 7, 9, 37, 37, 69]
-    assert Pow2(64)(Seq(0, 5, 33)) == 64
-    assert [Exact(64)(Seq(0, p, n)) for p, n in ((1, 1), (5, 1), (5, 25), (5, 60))] == [
+    assert Max(2048)(sequence(0, 5, 25)) == 2048
+    assert [Pow2(2048)(sequence(0, 5, n)) for n in (1, 2, 3, 25, 32, 33)] == [6, 7, 9, 37, 37, 69]
+    assert Pow2(64)(sequence(0, 5, 33)) == 64
+    assert [Exact(64)(sequence(0, p, n)) for p, n in ((1, 1), (5, 1), (5, 25), (5, 60))] == [
         1,
         5,
         29,
@@ -50,7 +50,7 @@ def test_every_policy_reserves_all_that_is_ever_stored(reserve: str) -> None:
     for prompt in range(1, max_len):
         for output in range(1, 3 * max_len):
             final = min(prompt + output, max_len) - 1
-            assert final <= policy(Seq(0, prompt, output)) <= max_len
+            assert final <= policy(sequence(0, prompt, output)) <= max_len
 
 
 def test_first_fit_takes_the_lowest_hole() -> None:
@@ -91,7 +91,7 @@ def test_holes_join_their_neighbours(place: str, order: tuple[int, ...]) -> None
 
 def test_room_is_what_was_asked_for() -> None:
     allocator = Contiguous(64, max_len=32, place="buddy", reserve="exact")
-    seq = Seq(3, 4, 8)
+    seq = sequence(3, 4, 8)
     assert allocator.admit(seq, 2)
     assert allocator.room(seq) == 11
     assert allocator.usage() == Usage(held=16, lost=5)
@@ -106,7 +106,7 @@ def test_room_is_what_was_asked_for() -> None:
 @pytest.mark.parametrize(("spare", "granted"), [(0, True), (4, True), (5, False)])
 def test_spare_counts_what_is_left_after_rounding(spare: int, granted: bool) -> None:
     allocator = Contiguous(12, max_len=12, place="buddy", reserve=whole)
-    assert allocator.admit(Seq(0, 5, 1), 5, spare=spare) is granted
+    assert allocator.admit(sequence(0, 5, 1), 5, spare=spare) is granted
     assert allocator.usage().held == (8 if granted else 0)
 
 
@@ -116,7 +116,7 @@ def test_free_slots_that_are_scattered_do_not_help() -> None:
     allocator.release(seqs[0])
     allocator.release(seqs[2])
     assert allocator.largest_hole() == 2
-    assert not allocator.admit(Seq(9, 3, 1), 3)
+    assert not allocator.admit(sequence(9, 3, 1), 3)
     assert allocator.usage().held == 4
 
 
@@ -143,13 +143,15 @@ def test_longest_is_the_largest_that_always_fits(place: str, reserve: str) -> No
             except SpecError:
                 extent = 1 << capacity.bit_length() - 1 if place == "buddy" else capacity
                 policy = {"max": Max, "pow2": Pow2, "exact": Exact}[reserve](max_len)
-                assert policy(Seq(0, 1, 1)) > extent
+                assert policy(sequence(0, 1, 1)) > extent
                 continue
             refused = max_len  # the final of the shortest sequence that gets no extent
             for prompt in range(1, max_len):
                 for output in range(1, 2 * max_len):
                     final = min(prompt + output, max_len) - 1
-                    if final < refused and not gets_an_extent(allocator, Seq(0, prompt, output)):
+                    if final < refused and not gets_an_extent(
+                        allocator, sequence(0, prompt, output)
+                    ):
                         refused = final
             assert allocator.longest == refused - 1, (capacity, max_len)
 
@@ -194,7 +196,7 @@ def test_what_cannot_work_is_said_at_construction(
 
 def test_misuse() -> None:
     allocator = Contiguous(8, max_len=8, reserve=whole)
-    seq = Seq(5, 3, 4)
+    seq = sequence(5, 3, 4)
     for call in (allocator.release, allocator.room, allocator.slots):
         with pytest.raises(ContractError, match="request 5 holds nothing"):
             call(seq)
@@ -210,5 +212,5 @@ def test_misuse() -> None:
 def test_a_policy_that_would_make_a_request_wait_for_ever() -> None:
     allocator = Contiguous(8, max_len=8, place="buddy", reserve=lambda seq: 3 * seq.prompt)
     with pytest.raises(ContractError, match=r"9 slots .* stores 3; the largest extent of 8 is 8"):
-        allocator.admit(Seq(5, 3, 1), 3)
+        allocator.admit(sequence(5, 3, 1), 3)
     assert allocator.usage().held == 0

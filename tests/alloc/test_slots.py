@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import strategies as st
-from machine import Seq, assert_rejects, make_machine, run
 
 from pagedsim.alloc.slots import Slots
 from pagedsim.errors import ContractError, SpecError
-from pagedsim.protocols import Allocator, Sequence, Usage
+from pagedsim.protocols import Usage
+from pagedsim.testing import sequence
 
 
 def test_the_lowest_free_place_is_taken() -> None:
     allocator = Slots(14, n=4)
     assert (allocator.capacity, allocator.longest) == (12, 3)
-    seqs = [Seq(row, 2, 2) for row in range(5)]
+    seqs = [sequence(row, 2, 2) for row in range(5)]
     assert [allocator.admit(seq, 2) for seq in seqs] == [True] * 4 + [False]
     assert [allocator.slots(seq).tolist() for seq in seqs[:2]] == [[0, 1, 2], [3, 4, 5]]
     assert allocator.largest_hole() == 0
@@ -31,7 +30,7 @@ def test_the_lowest_free_place_is_taken() -> None:
 
 def test_room_is_the_size_of_the_place() -> None:
     allocator = Slots(14, n=4)
-    seq = Seq(0, 1, 1)
+    seq = sequence(0, 1, 1)
     assert not allocator.admit(seq, 4)
     assert not allocator.admit(seq, 1, whole=4)
     assert not allocator.admit(seq, 1, spare=10)
@@ -50,7 +49,7 @@ def test_a_split_that_leaves_nothing(n: int) -> None:
 
 
 def test_misuse() -> None:
-    allocator, seq = Slots(8, n=2), Seq(5, 3, 1)
+    allocator, seq = Slots(8, n=2), sequence(5, 3, 1)
     for call in (allocator.release, allocator.room, allocator.slots):
         with pytest.raises(ContractError, match="request 5 holds nothing"):
             call(seq)
@@ -59,33 +58,3 @@ def test_misuse() -> None:
         allocator.admit(seq, 3)
     allocator.release(seq)
     assert allocator.usage().held == 0
-
-
-def make(n: int, size: int, rest: int) -> Allocator:
-    return Slots(n * size + rest % n, n=n)
-
-
-def test_machine() -> None:
-    factories = st.builds(
-        lambda *args: lambda: make(*args), st.integers(1, 5), st.integers(1, 9), st.integers(0, 4)
-    )
-    run(make_machine(factories, whole_life=True))
-
-
-class ForgetsPlaces(Slots):
-    def release(self, seq: Sequence, /) -> None:
-        self._place(seq)
-        del self._places[seq]
-
-
-class HandsOutTwice(Slots):
-    def admit(self, seq: Sequence, tokens: int, /, *, whole: int = 0, spare: int = 0) -> bool:
-        granted = super().admit(seq, tokens, whole=whole, spare=spare)
-        if granted and len(self._places) == 3:
-            self._free.append(self._places[seq])
-        return granted
-
-
-@pytest.mark.parametrize("planted", [ForgetsPlaces, HandsOutTwice])
-def test_the_machine_rejects(planted: type[Slots]) -> None:
-    assert_rejects(make_machine(lambda: planted(18, n=6), whole_life=True))

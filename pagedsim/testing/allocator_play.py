@@ -1,0 +1,299 @@
+"""What a machine over an allocator does, and how it judges it; the rules are in `allocator`.
+
+Two equal allocators are driven. The *subject* sees every call; its *twin* sees the granted ones
+alone, and one sequence at a time. A third is brought to the same state where a question is asked
+that would change the answer to later ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from pagedsim.protocols import Usage
+from pagedsim.testing.allocator_laws import Laws
+from pagedsim.testing.laws import BrokenLaw, Judge, Over
+from pagedsim.testing.sequences import MOST, Library, Seq, Shape, described, shaped
+
+QUEUE = 3  # sequences that wait at most
+_TAIL = 24  # tokens that are generated one by one where a promise is tried
+
+
+class Call(NamedTuple):
+    """A granted call, and what the sequence knew and had stored then."""
+
+    kind: str
+    seq: Seq
+    tokens: int
+    whole: int
+    spare: int
+    known: int
+    computed: int
+
+
+class Play:
+    """One history: what was done to a subject and to its twin, and what must hold of it."""
+
+    def __init__(self, make: Callable[[], Any], judge: Judge) -> None:
+        self.make, self.judge = make, judge
+        self.log = [f"allocator = {make}"]
+        self.library = Library()
+        self.calls: list[Call] = []  # all that was granted
+        self.waiting: list[Seq] = []
+        self.recent: list[Seq] = []
+        self.count = 0
+        self.subject, self.twin = make(), make()
+        self.laws = Laws(judge, self.subject, self.log)
+        self.stored = self.laws.model.stored
+        self.hold("empty", self.subject.usage() == Usage(0), f"new: {self.subject.usage()}")
+        self.keeps_its_promise()
+
+    def hold(self, law: str, good: object, said: Any) -> None:
+        self.judge.hold(law, good, said, self.log)
+
+    def call(self, allocator: Any, name: str, *args: Any, said: str = "", **more: Any) -> Any:
+        """Call a method. Whatever it raises breaks a law."""
+        if said:
+            self.judge.calls += 1
+            self.log.append(said)
+        try:
+            answer = getattr(allocator, name)(*args, **more)
+        except Exception as error:
+            self.hold("calls", False, f"{name} raised {type(error).__name__}: {error}")
+            raise AssertionError from error
+        if name in ("admit", "grow"):
+            self.hold("calls", answer in (True, False), lambda: f"{name} answered {answer!r}")
+        if said and answer is not None:
+            self.log[-1] += f" -> {answer}"
+        return answer
+
+    def look(self, look: Callable[..., Any], *args: Any) -> Any:
+        """Look at its state. Whatever that raises breaks a law."""
+        try:
+            return look(*args)
+        except (BrokenLaw, Over):
+            raise
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}, from a look at its state"
+            self.hold("calls", False, said)
+            raise AssertionError from error
+
+    def seen(self) -> dict[str, Any]:
+        """What the subject shows."""
+        found: dict[str, Any] = self.look(self.laws.seen, self.subject, self.waiting)
+        return found
+
+    def looks_like_its_twin(self, law: str = "determinism") -> None:
+        twin = self.look(self.laws.seen, self.twin, self.waiting)
+        self.laws.same(law, twin, self.seen(), "its twin shows other than it does")
+
+    def holds(self) -> None:
+        """All that must hold between two calls."""
+        self.look(self.laws.between_calls)
+
+    def draw(self, shape: Shape) -> Seq:
+        """A new sequence, which may begin as a recent one does."""
+        seq = shaped(shape, self.subject.longest, self.library, self.count, self.recent)
+        self.count += 1
+        self.log.append(described(seq, self.recent))
+        self.recent = [*self.recent, seq][-4:]
+        return seq
+
+    def unfinished(self) -> list[Seq]:
+        return [seq for seq in self.stored if seq.computed < seq.final]
+
+    # Calls, and what they must do.
+
+    def hit(self, seq: Seq) -> int:
+        """What would be hit: content that was stored, and less than what is known."""
+        before = self.seen()
+        hit = int(self.call(self.subject, "cached", seq))
+        self.hold("hits", 0 <= hit < seq.tokens, f"cached({seq}) is {hit} of {seq.tokens} known")
+        real = not hit or seq.prefixes[hit - 1] in self.laws.model.ever
+        self.hold("hits", real, f"cached({seq}) is {hit}: nobody ever stored that")
+        self.laws.same("hits", before, self.seen(), f"cached({seq}) changed something")
+        return hit
+
+    def admit(self, seq: Seq, tokens: int, whole: int, spare: int, hit: int) -> bool:
+        """Admit and compute; what a refusal must be like."""
+        capacity, before = self.subject.capacity, self.seen()
+        said = f"admit({seq}, {tokens}, whole={whole}, spare={spare})"
+        if self.call(self.subject, "admit", seq, tokens, whole=whole, spare=spare, said=said):
+            self.take("admit", seq, tokens, whole, spare)
+            if seq in self.waiting:
+                self.waiting.remove(seq)
+            self.stored[seq] = hit
+            room, held = self.subject.room(seq), self.subject.usage().held
+            self.hold("enough", room >= tokens, f"{seq} was given {tokens}, its room is {room}")
+            left = capacity - held - max(0, whole - room)
+            self.hold("spare", left >= spare, lambda: f"only {left} are left over")
+            seq.computed = hit
+            return True
+        self.laws.same("refusal", before, self.seen(), f"a refused admission of {seq}")
+        self.hold("longest", self.stored or spare, "refused though nothing is held")
+        if self.laws.has_blocks:
+            block = self.subject.block
+            self.free_blocks_are_below(-(-max(tokens, whole) // block) + -(-spare // block))
+        if seq not in self.waiting:
+            self.waiting = [*self.waiting, seq][-QUEUE:]
+        return False
+
+    def grow(self, seq: Seq, tokens: int) -> bool:
+        """Grow and compute; what a refusal must be like."""
+        room, before = self.subject.room(seq), self.seen()
+        if self.call(self.subject, "grow", seq, tokens, said=f"grow({seq}, {tokens})"):
+            if tokens <= room and not getattr(self.subject, "fills", False):
+                self.laws.same("within room", before, self.seen(), f"{seq}, of room {room}")
+            self.take("grow", seq, tokens)
+            room = self.subject.room(seq)
+            self.hold("enough", room >= tokens, f"{seq} was given {tokens}, its room is {room}")
+            self.compute(seq, tokens)
+            return True
+        self.hold("within room", tokens > room, f"refused {tokens} within a room of {room}")
+        self.hold("longest", len(self.stored) > 1, "refused though no other holds anything")
+        self.laws.same("refusal", before, self.seen(), f"a refused growth of {seq}")
+        if self.laws.has_blocks:
+            have = len(self.subject.table(seq))
+            self.free_blocks_are_below(-(-tokens // self.subject.block) - have)
+        return False
+
+    def free_blocks_are_below(self, need: int) -> None:
+        free = len(self.subject.free_blocks())
+        self.hold("no timid refusal", free < need, lambda: f"{need} blocks refused, {free} free")
+
+    def take(self, kind: str, seq: Seq, tokens: int, whole: int = 0, spare: int = 0) -> None:
+        """The subject granted it: so must the twin."""
+        more: dict[str, Any] = {"whole": whole, "spare": spare} if kind == "admit" else {}
+        good = self.call(self.twin, kind, seq, tokens, **more)
+        self.hold("determinism", good, f"an equal allocator refuses {kind}({seq}, {tokens})")
+        self.calls.append(Call(kind, seq, tokens, whole, spare, seq.tokens, seq.computed))
+
+    def compute(self, seq: Seq, tokens: int) -> None:
+        """The step is over: what was not stored yet is, in slots that nobody else holds."""
+        self.look(self.laws.write, seq, tokens)
+        seq.store(tokens)
+
+    def preempt(self, seq: Seq) -> None:
+        self.release(seq)
+        self.waiting = [*self.waiting, seq][-QUEUE:]
+
+    def release(self, seq: Seq) -> None:
+        self.call(self.subject, "release", seq, said=f"release({seq})")
+        self.call(self.twin, "release", seq)
+        self.calls.append(Call("release", seq, 0, 0, 0, seq.tokens, seq.computed))
+        self.laws.model.drop(seq)
+        seq.computed = 0
+
+    def extend(self, seqs: list[Seq]) -> int:
+        """A block more for each that is full; the twin grows one by one. How many were served.
+
+        A block of one is full at once, so `fill` follows where there is one.
+        """
+        count = int(self.call(self.subject, "extend", seqs, said=f"extend({seqs})"))
+        if self.subject.block == 1 and getattr(self.subject, "fills", False):
+            self.call(self.subject, "fill", seqs[:count], said=f"fill({seqs[:count]})")
+        granted = 0
+        while granted < len(seqs):
+            seq = seqs[granted]
+            if not self.call(self.twin, "grow", seq, seq.tokens):
+                break
+            granted += 1
+        said = f"extend gave to {count} of {seqs}, growing one by one to {granted}"
+        self.hold("extend", count == granted, said)
+        self.looks_like_its_twin("extend")
+        for seq in seqs[:granted]:
+            self.calls.append(Call("grow", seq, seq.tokens, 0, 0, seq.tokens, seq.computed))
+            self.compute(seq, seq.tokens)
+        return granted
+
+    def fill(self, seqs: list[Seq]) -> None:
+        """The last block of each is full with this step's token; the twin grows one by one."""
+        self.call(self.subject, "fill", seqs, said=f"fill({seqs})")
+        for seq in seqs:
+            grown = self.call(self.twin, "grow", seq, seq.tokens)
+            self.hold("within room", grown, f"the twin refuses {seq} its room")
+            self.calls.append(Call("grow", seq, seq.tokens, 0, 0, seq.tokens, seq.computed))
+        self.looks_like_its_twin("fill")
+        for seq in seqs:
+            self.compute(seq, seq.tokens)
+
+    def misuse(self, pick: int) -> None:
+        """What breaks the contract raises, and changes nothing."""
+        before = self.seen()
+        stranger = Seq(25, 1, (-1, -2), self.library)
+        wrong = [("release", stranger), ("grow", stranger), *(("admit", s) for s in self.stored)]
+        kind, seq = wrong[pick % len(wrong)]
+        try:
+            getattr(self.subject, kind)(seq, *([] if kind == "release" else [1]))
+        except Exception:
+            accepted = False
+        else:
+            accepted = True
+        said = f"{kind}({seq}) {'a second time' if kind == 'admit' else 'though it holds nothing'}"
+        self.hold("misuse", not accepted, f"{said} was accepted")
+        self.laws.same("misuse", before, self.seen(), said)
+
+    # Questions to others in the same state.
+
+    def again(self) -> Any:
+        """A third allocator in the same state: everything that was granted, once more."""
+        third = self.make()
+        for kind, seq, tokens, whole, spare, known, computed in self.calls:
+            now = seq.tokens, seq.computed
+            seq.tokens, seq.computed = known, computed
+            if kind == "release":
+                self.call(third, "release", seq)
+            else:
+                more: dict[str, Any] = {"whole": whole, "spare": spare} if kind == "admit" else {}
+                good = self.call(third, kind, seq, tokens, **more)
+                self.hold("determinism", good, f"an equal allocator refuses {kind}({seq})")
+            seq.tokens, seq.computed = now
+        return third
+
+    def still_refused(self, pick: int, kind: str, seq: Seq, tokens: int, **more: Any) -> None:
+        """Less room never turns a no into a yes: from this state, after others came.
+
+        They are small, and have no content that anybody else has.
+        """
+        third = self.again()
+        came = 0
+        for at, final in enumerate((1, 1, 2, 1 + pick % min(MOST, self.subject.longest))):
+            other = Seq(24, final, range(-100 * at - final - 1, -100 * at), self.library)
+            if self.call(third, "admit", other, final):
+                came += final
+                yes = self.call(third, kind, seq, tokens, **more)
+                said = f"{kind}({seq}, {tokens}), refused now, is granted after others took {came}"
+                self.hold("less room", not yes, said)
+
+    def keeps_its_promise(self) -> None:
+        """`longest` fits, however prompt and output share it."""
+        longest = int(self.subject.longest)
+        for prompt in sorted({max(1, longest - _TAIL), (longest + 1) // 2, longest}):
+            if prompt < longest - _TAIL:
+                continue
+            seq = Seq(23, prompt, range(-longest - 2, -1), self.library)
+            for allocator in (self.subject, self.twin):
+                calls = self._longest(allocator, seq, longest)
+            self.calls += calls
+
+    def _longest(self, allocator: Any, seq: Seq, longest: int) -> list[Call]:
+        seq.tokens, seq.computed = seq.prompt, 0
+        calls: list[Call] = []
+        for tokens in range(seq.prompt, longest + 1):
+            kind = "grow" if seq.computed else "admit"
+            whole = 0 if seq.computed else tokens
+            more: dict[str, Any] = {"whole": whole} if whole else {}
+            good = self.call(allocator, kind, seq, tokens, **more)
+            said = f"{kind} to {tokens} tokens is refused though nobody else holds anything"
+            self.hold("longest", good, f"{said}; longest is {longest}")
+            calls.append(
+                Call(kind, seq, tokens, tokens * (kind == "admit"), 0, tokens, seq.computed)
+            )
+            seq.store(tokens)
+        room = allocator.room(seq)
+        self.hold("longest", room >= longest, f"{longest} tokens, but a room of {room}")
+        self.call(allocator, "release", seq)
+        return [*calls, Call("release", seq, 0, 0, 0, seq.tokens, seq.computed)]
+
+
+__all__ = ["QUEUE", "Call", "Play"]

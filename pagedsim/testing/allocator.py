@@ -100,6 +100,19 @@ class AllocatorMachine(RuleBasedStateMachine):
         elif ask % 2:
             play.still_refused(ask, "admit", seq, tokens, whole=whole_tokens, spare=slots)
 
+    @rule(shapes=st.lists(SHAPES, min_size=1, max_size=3))
+    @judged
+    def crowd(self, shapes: list[Shape]) -> None:
+        """New ones with a token each for now, so that they will soon want more than there is."""
+        for shape in shapes:
+            seq = self.play.draw(shape)
+            hit = self.play.hit(seq)
+            before = self.play.seen()
+            granted = self.play.admit(seq, hit + 1, 0, 0, hit)
+            self.answered(seq, hit + 1, 0, 0, granted, before)
+            if granted:
+                self.play.compute(seq, hit + 1)
+
     def grow(self, seq: Seq, tokens: int, pick: int) -> None:
         """As an engine does: if it is refused somebody makes room, at last itself."""
         play = self.play

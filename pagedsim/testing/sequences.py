@@ -120,7 +120,8 @@ def shaped(
     if not 0 < whose <= len(earlier):
         return Seq(id, prompt, fresh, library)
     origin = earlier[-whose]
-    kept = far % (min(final + 1, len(origin.content)) + 1)
+    most = min(final + 1, len(origin.content))
+    kept = most if far >= MOST // 2 else far % (most + 1)
     salt = 1 if salted == 3 else origin.salt
     return Seq(id, prompt, (*origin.content[:kept], *fresh[kept:]), library, salt=salt)
 

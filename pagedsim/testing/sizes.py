@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from pagedsim.errors import SpecError
 
 _REQUIRED = {
-    "capacity": st.integers(4, 48),
-    "blocks": st.integers(3, 16),
-    "max_len": st.integers(3, 16),
+    "capacity": st.integers(4, 24),
+    "blocks": st.integers(3, 9),
+    "max_len": st.integers(3, 12),
 }
 _CHOSEN = {"block": st.integers(1, 4), "page": st.integers(1, 4)}
 

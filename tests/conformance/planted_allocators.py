@@ -85,7 +85,7 @@ class TakesBeforeItRefuses(Paged):
         return True
 
 
-@plant("enough", "content", "usage")
+@plant("enough", "content", "usage", "extend")
 class OneShortAtTheEdge(Paged):
     """A token that starts a block gets none."""
 
@@ -173,18 +173,6 @@ class HitsTheLastToken(PrefixPaged):
         return known[: missing[0]] if len(missing) else known
 
 
-@plant("hits", "content")
-class ForgetsSalts(PrefixPaged):
-    """Content of another's salt is taken for one's own: here whoever has the same last token."""
-
-    def hits(self, seq: Any) -> Any:
-        found = super().hits(seq)
-        same = [other for other in self._tables if other.content[:2] == seq.content[:2]]
-        if not len(found) and same and seq.tokens > self.block:
-            return np.array(self._tables[same[0]][:1], np.int64)
-        return found
-
-
 @plant("usage", "blocks", "no alias", "slots", "content", "empty", "conservation", "calls")
 class ReferenceUnderflow(PrefixPaged):
     """A block is free when the first of its holders leaves."""
@@ -268,7 +256,7 @@ class NeverJoinsBuddies(Buddy):
         return False
 
 
-@in_space("slots", "no alias", "calls", "longest")
+@in_space("slots", "no alias", "calls", "longest", "holes")
 class JoinsTakenBuddies(Buddy):
     """Does not ask whether the buddy is free."""
 
@@ -301,7 +289,7 @@ class ReleasesTwice(Slots):
             super().release(seq)
 
 
-@plant("hits")
+@plant("hits", "determinism")
 class LooksAndTakes(PrefixPaged):
     """A look-up moves what it finds to the back of the list."""
 

@@ -154,7 +154,7 @@ class FillsNothing(PrefixPaged):
         pass
 
 
-@plant("hits", "content", "determinism")
+@plant("hits", "content", "determinism", "slots")
 class StaleKeys(PrefixPaged):
     """A block taken for something else keeps its key."""
 
@@ -218,7 +218,7 @@ class LosesAnEvictedPage(Radix):
         return granted
 
 
-@plant("hits", "content", "no move")
+@plant("hits", "content", "no move", page=3)
 class KeepsWhatWasNotComputed(Radix):
     """All that it has slots for is taken for content at the end."""
 

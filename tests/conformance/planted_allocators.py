@@ -218,16 +218,6 @@ class LosesAnEvictedPage(Radix):
         return granted
 
 
-@plant("hits", "content", "no move", page=3)
-class KeepsWhatWasNotComputed(Radix):
-    """All that it has slots for is taken for content at the end."""
-
-    def release(self, seq: Any, /) -> None:
-        computed, seq.computed = seq.computed, max(seq.computed, min(self.room(seq), seq.tokens))
-        super().release(seq)
-        seq.computed = computed
-
-
 @in_space("longest")
 class NeverJoins(FirstFit):
     def give(self, start: int, size: int) -> None:

@@ -259,9 +259,11 @@ def cases(draw: st.DrawFn, *, short: bool = False) -> Case:
     # members of a held batch that are done count as internal whole, shared blocks or not
     sharing = scheduler[0] is not Static
     allocator = draw(allocators(final, max_len, sharing))
+    ahead = 0
     if scheduler[0] is Vllm and allocator[0] in (Paged, Counter, Shared):
-        if ahead := draw(st.sampled_from([0, 0, 0, 1, 7, 20])):
-            scheduler = Generous, {"ahead": ahead, **scheduler[1]}
+        ahead = draw(st.sampled_from([0, 0, 0, 1, 7, 20]))
+    if ahead:
+        scheduler = Generous, {"ahead": ahead, **scheduler[1]}
     return Case(
         rows=tuple(zip(arrivals, prompts, outputs, priorities, strict=True)),
         max_len=max_len,

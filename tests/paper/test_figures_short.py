@@ -12,6 +12,7 @@ import pytest
 
 from pagedsim.analysis.experiments import (
     alpaca,
+    fig11,
     fig12,
     fig13,
     fig16,
@@ -34,6 +35,25 @@ from pagedsim.analysis.experiments.opt import MAX, ORACLE, PAPER, SYSTEMS, VLLM,
 from pagedsim.device.device import make_device
 
 SHORT = replace(PAPER, seconds=60, seeds=(0,))
+
+
+# Lengths.
+
+
+def test_the_mean_of_a_histogram_bar_by_bar() -> None:
+    bars = opt.lengths("alpaca", "output")
+    width = (1470 - 1) / 128
+    total = sum(count * (1 + width * (at + 0.5)) for at, count in enumerate(bars.density))
+    assert fig11.mean("alpaca", "output") == pytest.approx(total / sum(bars.density))
+    assert sum(opt.lengths("alpaca", "input").density) == 51_996
+
+
+@pytest.mark.parametrize("column", ["prompt", "output"])
+def test_alpaca_is_drawn_from_its_histogram(column: str) -> None:
+    made = opt.trace(0, replace(PAPER, lengths="alpaca", rate=50.0, seconds=1_000))
+    drawn = getattr(made, column)
+    whole = fig11.mean("alpaca", "input" if column == "prompt" else "output")
+    assert drawn.mean() == pytest.approx(whole, abs=5 * drawn.std() / len(made) ** 0.5 + 0.1)
 
 
 # Crossings.

@@ -71,6 +71,12 @@ class Layer:
             raise DeviceError(f"unknown kind of layer {self.kind!r}; there are {', '.join(KINDS)}")
         if self.kind in ("sliding", "chunked") and self.window < 1:
             raise DeviceError(f"a {self.kind} layer's window is {self.window}, must be >= 1")
+        if self.kind in ("full", "sliding", "chunked") and min(self.kv_heads, self.head_dim) < 1:
+            raise DeviceError(
+                f"a {self.kind} layer has {self.kv_heads} KV heads of {self.head_dim}, must be >= 1"
+            )
+        if self.kind == "mla" and self.latent < 1:
+            raise DeviceError(f"a latent layer keeps {self.latent} elements, must be >= 1")
         if self.kind == "state" and self.state is None:
             raise DeviceError("a recurrent layer needs a state of a known size")
 

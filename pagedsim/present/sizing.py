@@ -24,6 +24,8 @@ def show(result: Sizing) -> None:
     )
     for caveat in result.caveats:
         console.print(Text(f"Note: {caveat}.", "yellow"))
+    if result.caveats:
+        console.print(Text("--available-gib estimate sizes each kind for what it keeps.", "yellow"))
     console.print(_main(result))
     console.print(_steps(result))
     console.print(_decode(result))

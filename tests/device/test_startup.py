@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from fractions import Fraction
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pagedsim.device import grouping, startup
+from pagedsim.device import find_model, grouping, startup
 from pagedsim.device.layers import Layer, State
 from pagedsim.device.startup import Ranks, Startup, in_flight_batches, printed, start
 from pagedsim.errors import DeviceError, SpecError, StartupError
@@ -124,6 +125,18 @@ def test_recorded_start_up(case: dict[str, Any]) -> None:
     assert [rank.allocated_bytes for rank in up.ranks] == engine["allocated_bytes"]
     assert groups(up) == recorded_groups(engine)
     assert printed(up) == [line for line in engine["log"] if line.startswith("GPU KV")]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [c for c in RECORDED["cases"] if c["input"]["shape_source"] == "models.json"],
+    ids=lambda case: case["input"]["label"],
+)
+def test_the_built_in_models_have_the_recorded_layers(case: dict[str, Any]) -> None:
+    model = find_model(case["input"]["model"])
+    assert model.layer_list() == [layer(r) for r in RECORDED["layer_sets"][case["input"]["layers"]]]
+    ends = [last for _, last in case["vllm"]["pp_ranges"]]
+    assert list(itertools.accumulate(model.stages(case["input"]["pp"]))) == ends
 
 
 def refused(error: DeviceError, engine: dict[str, Any]) -> None:
@@ -290,6 +303,9 @@ def test_what_does_not_work_out() -> None:
     for kind, message in (("odd", "unknown kind of layer 'odd'"), ("sliding", "window is 0")):
         with pytest.raises(DeviceError, match=message):
             Layer(kind, 8, 128)
+    for kind, message in (("full", "0 KV heads of 0, must be >= 1"), ("mla", "keeps 0 elements")):
+        with pytest.raises(DeviceError, match=message):
+            Layer(kind)
     with pytest.raises(DeviceError, match="MLA latents cannot be kept as fp8_per_token_head"):
         up([MLA], kv_dtype="fp8_per_token_head")
 

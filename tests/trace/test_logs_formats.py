@@ -79,6 +79,18 @@ def test_completion_log(tmp_path: Path) -> None:
     assert any(note.startswith("1 outputs are estimated") for note in found.trace.notes)
 
 
+def test_the_responses_api(tmp_path: Path) -> None:
+    asked = [{"role": "user", "content": [{"type": "input_text", "text": "one two"}]}]
+    more = [*asked, {"role": "assistant", "content": "three"}, {"role": "user", "content": "four"}]
+    usage = {"input_tokens": 9, "output_tokens": 2}
+    lines = [{"created_at": i, "input": m, "usage": usage} for i, m in enumerate((asked, more))]
+    found = read(write(tmp_path / "log", lines))
+    assert found.files[0].format == "OpenAI-style chat log"
+    assert found.trace.parent.tolist() == [-1, 0]
+    text = read(write(tmp_path / "text", [{"created_at": 1, "input": "one two", "usage": usage}]))
+    assert text.files[0].format == "OpenAI-style completion log"
+
+
 def test_tokens_of_a_cache_count_as_prompt(tmp_path: Path) -> None:
     usage = {"input_tokens": 5, "output_tokens": 2, "cache_read_input_tokens": 90}
     line = {"created": 1, "system": "s", "messages": [{"role": "user", "content": "a"}]}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,57 +12,9 @@ from tokenizers import models, pre_tokenizers
 from typer.testing import CliRunner
 
 from pagedsim.cli import app
-from tests.trace.log_cases import chat, talk, write
+from tests.trace.log_cases import SECRET, chat, logs, talk, write
 
-SECRET = "xyzzy-plugh-4711"
 PARTS = (SECRET, "xyzzy", "plugh", SECRET[::-1], SECRET.encode().hex())
-
-
-def secret(value: Any) -> Any:
-    """The same value with a secret in each of its texts, and one more key."""
-    if isinstance(value, str):
-        return f"{SECRET} {value} {SECRET}"
-    if isinstance(value, list):
-        return [secret(entry) for entry in value]
-    if isinstance(value, dict):
-        kept = ("role", "from", "type", "created", "time")
-        return {k: v if k in kept else secret(v) for k, v in value.items()}
-    return value
-
-
-def logs() -> Iterator[tuple[str, list[Any]]]:
-    """A log of each format, full of secrets."""
-    plain = [{**secret(line), "user": SECRET, SECRET: SECRET} for line in talk(0)]
-    yield "chat", plain
-    yield "batch", [{"custom_id": f"{SECRET}{i}", "body": line} for i, line in enumerate(plain)]
-    yield "prompts", [{"prompt": SECRET * 5, "completion": SECRET, "session_id": SECRET}]
-    turns = [{"from": "human", "value": SECRET}, {"from": "gpt", "value": SECRET * 2}]
-    yield "talks", [{"id": SECRET, "conversations": turns}]
-    attributes = {
-        "gen_ai.usage.input_tokens": 5,
-        "gen_ai.usage.output_tokens": 2,
-        "gen_ai.input.messages": json.dumps([{"role": "user", "content": SECRET}]),
-        "gen_ai.conversation.id": SECRET,
-        SECRET: SECRET,
-    }
-    yield "spans", [{"name": SECRET, "start_time": 5, "attributes": attributes}]
-    yield (
-        "bench",
-        [{"input_lens": [3], "output_lens": [2], "generated_texts": [SECRET], "errors": [""]}],
-    )
-    yield "ids", [{"timestamp": 1, "input_length": 9, "output_length": 2, "hash_ids": [SECRET]}]
-    # and what fails, each in a way of its own
-    yield "key", [{SECRET: SECRET}]
-    yield "role", [{"conversations": [{"from": SECRET, "value": SECRET}]}]
-    yield "time", [{**plain[0], "created": SECRET}]
-    yield "count", [{**plain[0], "usage": {"prompt_tokens": SECRET}, "prompt_tokens": 1e300}]
-    yield "messages", [{"messages": [SECRET], "prompt_tokens": 2}]
-    yield "failed", [{**plain[0], "error": {"message": SECRET}}]
-    yield "nothing", [SECRET, [SECRET]]
-    yield "template", [chat(1, [{"role": SECRET, "content": SECRET}], SECRET)]
-    bench = {"input_lens": [SECRET], "output_lens": [SECRET], "start_times": [SECRET]}
-    yield "bench that fails", [bench]
-    yield "span that fails", [{"attributes": {"gen_ai.usage.input_tokens": SECRET}}]
 
 
 TEXTS = {

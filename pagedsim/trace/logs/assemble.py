@@ -19,7 +19,7 @@ from pagedsim.trace.rows import since_first
 from pagedsim.trace.trace import Trace
 
 _EPOCH_NS = 10**18
-_SIZES = tuple(2**power for power in range(13, -1, -1))
+_SIZES = tuple(2**power for power in range(14))
 
 
 class Unclear(Exception):
@@ -113,8 +113,12 @@ def _turns(rows: Gatherer, arrival: Int64, timed: bool) -> tuple[Int64, Int64]:
     session, parent = _column(rows.session).copy(), _column(rows.parent).copy()
     base, kind = _column(rows.base), _column(rows.kind)
     following = int(session.max(initial=-1)) + 1
-    for row in np.flatnonzero((base >= 0) & (kind != SAME)).tolist():
+    for row in np.flatnonzero(base >= 0).tolist():
         before = int(base[row])
+        if kind[row] == SAME:
+            session[row] = session[before] if session[row] < 0 else session[row]
+            parent[row] = parent[before] if session[row] == session[before] else -1
+            continue
         if session[before] < 0 and session[row] < 0:
             session[before] = following
             following += 1
@@ -145,7 +149,10 @@ def _named_block(rows: Gatherer, prompt: Int64, given: int | None) -> int | None
     counts, tokens = _column(rows.blocks)[named], prompt[named]
     sizes = (given,) if given else _SIZES
     for size in sizes:
-        if (counts == -(-tokens // size)).all() or (counts == tokens // size).all():
+        if (counts == -(-tokens // size)).all():
+            return int(size)
+    for size in sizes:
+        if (counts == tokens // size).all():
             return int(size)
     what = f"blocks of {given} tokens do" if given else "no block size does"
     raise Unclear(f"{what} not fit the number of hash_ids in all rows; say --hash-block N")

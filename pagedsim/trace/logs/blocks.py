@@ -15,9 +15,7 @@ import secrets
 from array import array
 from collections.abc import Sequence
 
-import msgspec
-
-from pagedsim.trace.logs.record import Record, message_text
+from pagedsim.trace.logs.record import Record, message_text, plain_json
 
 RATIO = 4.0  # bytes a token where a log says nothing: a rule of thumb for English text
 
@@ -66,7 +64,7 @@ def letters(record: Record) -> bytes:
     """A prompt's text as bytes, with marks where a message starts."""
     if record.messages is None:
         return (record.text or "").encode("utf-8", "replace")
-    parts = [msgspec.json.encode(record.tools, order="sorted").decode()] if record.tools else []
+    parts = [plain_json(record.tools)] if record.tools else []
     parts += [f"\x02{m.get('role')}\x03{message_text(m)}" for m in record.messages]
     return "".join(parts).encode("utf-8", "replace")
 
@@ -74,7 +72,7 @@ def letters(record: Record) -> bytes:
 def heard(record: Record, hasher: Hasher) -> list[int]:
     """A number for each run of first messages of a chat: entry j stands for the first j."""
     assert record.messages is not None
-    tools = b"" if not record.tools else msgspec.json.encode(record.tools, order="sorted")
+    tools = plain_json(record.tools).encode() if record.tools else b""
     found = [hasher.number(b"start" + tools)]
     for message in record.messages:
         said = f"{message.get('role')}\x00{message_text(message)}".encode("utf-8", "replace")

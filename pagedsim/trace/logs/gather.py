@@ -126,7 +126,7 @@ class Gatherer:
     def _row(self, record: Record, dropped: int) -> None:
         """A new row; content first, for a template may refuse it."""
         row = len(self)
-        content = self._content(record, row)
+        content = self._content(record, row, dropped == 2)
         end = record.end_ns
         if end is None and record.time_ns is not None and record.duration_ns is not None:
             end = record.time_ns + record.duration_ns
@@ -172,7 +172,7 @@ class Gatherer:
         if self.time[row] < 0 and answer.time_ns is not None:
             self.time[row] = answer.time_ns
 
-    def _content(self, record: Record, row: int) -> dict[str, int]:
+    def _content(self, record: Record, row: int, copy: bool) -> dict[str, int]:
         """A row's prompt and content: `kind`, `own`, `at`, `blocks`, `base`, `keeps`."""
         tokens = record.prompt_tokens or 0
         found = {"prompt": tokens, "at": len(self.hashes), "base": -1, "keeps": 0, "blocks": 0}
@@ -200,7 +200,7 @@ class Gatherer:
             found |= self._by_letters(record, numbers, tokens, row)
         else:
             found |= {"kind": NONE, "own": 0}
-        if numbers is not None:
+        if numbers is not None and not copy:
             self._seen[numbers[-1]] = row
         return found
 

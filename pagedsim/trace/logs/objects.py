@@ -29,7 +29,9 @@ def knows(value: Any, names: Names) -> str:
     if "custom_id" in value and ("body" in value or "response" in value):
         return "batch-API file"
     mapped = [f for f in names.given if any(dig(p, names.given[f]) is not None for p in found)]
-    if names.find(found, "messages", (list,)) is not None:
+    if names.find(found, "messages", (list,)) is not None or any(
+        _turns(place.get("input")) for place in found
+    ):
         return "OpenAI-style chat log"
     if _asked_text(found, names) is not None:
         return "OpenAI-style completion log"
@@ -68,13 +70,11 @@ def read(value: Any, names: Names) -> Record:
     _answer(found, names, record)
     if "custom_id" in value:
         record.key = _word(value["custom_id"])
+        if record.key is None:
+            raise BadRecord("custom_id is null")
         record.half = "answer" if "response" in value else "request"
     elif isinstance(value.get("request_id") or value.get("id"), str | int):
         record.key = _word(value.get("request_id") or value.get("id"))
-    for place in found:
-        for name in ("max_completion_tokens", "max_tokens", "max_output_tokens"):
-            if record.most_output is None and isinstance(place.get(name), int):
-                record.most_output = count(name, place[name])
     return record
 
 
@@ -103,13 +103,24 @@ def _prompt_tokens(found: list[dict[str, Any]], names: Names) -> int | None:
 def _messages(found: list[dict[str, Any]], names: Names) -> list[dict[str, Any]] | None:
     messages = names.find(found, "messages", (list,))
     if messages is None:
+        messages = next((p["input"] for p in found if _turns(p.get("input"))), None)
+    if messages is None:
         return None
     if not messages or not all(isinstance(message, dict) for message in messages):
-        raise BadRecord(f"{names.used['messages']} is no list of messages")
+        raise BadRecord(f"{names.used.get('messages', 'input')} is no list of messages")
     system = next((p["system"] for p in found if isinstance(p.get("system"), str | list)), None)
     if system is not None:
         return [{"role": "system", "content": content_text(system)}, *messages]
     return list(messages)
+
+
+def _turns(value: Any) -> bool:
+    """Whether a value is a list of messages."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(turn, dict) and "role" in turn for turn in value)
+    )
 
 
 def _asked_text(found: list[dict[str, Any]], names: Names) -> str | list[int] | None:

@@ -25,6 +25,7 @@ from pagedsim.trace.source import stem
 from pagedsim.trace.trace import Trace
 
 _HEAD = 1 << 20
+_ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _NAMED = 5  # of the lines that were skipped
 
 
@@ -164,6 +165,9 @@ def _file(
                         _take(rows, record, label, line, skipped)
                 except BadRecord as bad:
                     skipped(f"{label}:{line}", bad)
+                except _ODD as error:  # whose own message may hold text of the log
+                    odd = BadRecord(f"holds what is not expected there ({type(error).__name__})")
+                    skipped(f"{label}:{line}", odd)
             if not kind:
                 raise InputError(f"{label}: no line of it can be read as JSON")
     return Recognised(label, kind, len(rows) + len(rows.waiting) - before, names.said())
@@ -191,13 +195,16 @@ def _records(kind: str, value: Any, names: Names) -> Iterator[Record]:
 
 
 def _lines(joined: IO[bytes], label: str, skipped: _Skipped) -> Iterator[tuple[int, Any]]:
-    for line, text in stream.lines(joined):
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            skipped(f"{label}:{line}", BadRecord("is no JSON"))
-            continue
-        yield line, value
+    try:
+        for line, text in stream.lines(joined):
+            try:
+                value = json.loads(text)
+            except (ValueError, RecursionError):
+                skipped(f"{label}:{line}", BadRecord("is no JSON"))
+                continue
+            yield line, value
+    except BadRecord as bad:
+        skipped(label, BadRecord(f"{bad}; what follows is left out"))
 
 
 def _values(joined: IO[bytes], label: str, skipped: _Skipped) -> Iterator[tuple[int, Any]]:
@@ -213,11 +220,16 @@ def _sheet(
     sheet = Sheet(joined, names)
     if not sheet.known:
         raise InputError(f"{label}:1: no log that is known: {sheet.missing()}")
-    for line, cells in sheet.rows():
-        try:
-            yield line, sheet.read(cells)
-        except BadRecord as bad:
-            skipped(f"{label}:{line}", bad)
+    try:
+        for line, cells in sheet.rows():
+            try:
+                record = sheet.read(cells)
+            except BadRecord as bad:
+                skipped(f"{label}:{line}", bad)
+                continue
+            yield line, record
+    except BadRecord as bad:
+        skipped(label, BadRecord(f"{bad}; what follows is left out"))
 
 
 class _Joined(io.RawIOBase):

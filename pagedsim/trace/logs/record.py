@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import hashlib
+import json
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -36,8 +38,6 @@ class Record:
     half: str = ""
     samples: int = 1
     failed: bool = False
-    most_output: int | None = None
-    line: int = field(default=0)
 
 
 def content_text(content: Any) -> str:
@@ -66,21 +66,18 @@ def message_text(message: dict[str, Any]) -> str:
     text = content_text(message.get("content"))
     for key in ("tool_calls", "function_call"):
         if message.get(key):
-            text += _json(message[key])
+            text += plain_json(message[key])
     return text
 
 
 def _stands_for(part: dict[str, Any]) -> str:
     """A picture or the like as a few characters that tell it from another."""
-    import hashlib
-
-    return hashlib.blake2b(_json(part).encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(plain_json(part).encode(), digest_size=8).hexdigest()
 
 
-def _json(value: Any) -> str:
-    import msgspec
+def plain_json(value: Any) -> str:
+    """JSON of a decoded value, the same whatever the order of its keys was."""
+    return json.dumps(value, sort_keys=True)
 
-    return msgspec.json.encode(value, order="sorted").decode()
 
-
-__all__ = ["BadRecord", "Record", "content_text", "message_text"]
+__all__ = ["BadRecord", "Record", "content_text", "message_text", "plain_json"]

@@ -33,17 +33,23 @@ def spans(value: Any) -> Iterator[dict[str, Any]]:
         if "attributes" in value:
             yield value
         return
-    for group in groups:
-        scopes = group.get("scopeSpans") or group.get("scope_spans") or []
-        for scope in scopes:
-            yield from scope.get("spans") or []
+    for group in _objects(groups):
+        for scope in _objects(group.get("scopeSpans") or group.get("scope_spans")):
+            yield from _objects(scope.get("spans"))
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list, if it is one."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def knows(value: Any) -> bool:
     """Whether it is OTLP's, or a span of the GenAI conventions."""
     if isinstance(value, dict) and ("resourceSpans" in value or "resource_spans" in value):
         return True
-    return any(any(k.startswith(("gen_ai.", "llm.")) for k in attributes(s)) for s in spans(value))
+    return any(
+        any(str(k).startswith(("gen_ai.", "llm.")) for k in attributes(s)) for s in spans(value)
+    )
 
 
 def attributes(span: Any) -> dict[str, Any]:

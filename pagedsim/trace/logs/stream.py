@@ -42,6 +42,40 @@ class _Counted(io.RawIOBase):
         return len(data)
 
 
+class _Zstandard(io.RawIOBase):
+    """Decompressed frames, one after another; EOFError where the last one is cut."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        import zstandard
+
+        self._raw, self._new = raw, zstandard.ZstdDecompressor().decompressobj
+        self._broken, self._frame, self._left, self._ready = zstandard.ZstdError, None, b"", b""
+
+    _frame: Any
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            data = self._left or self._raw.read(_CHUNK)
+            if not data:
+                if self._frame is not None:
+                    raise EOFError
+                return 0
+            if self._frame is None:
+                self._frame = self._new()
+            try:
+                self._ready, self._left = self._frame.decompress(data), b""
+            except self._broken:
+                raise EOFError from None
+            if self._frame.eof:
+                self._left, self._frame = self._frame.unused_data, None
+        size = min(len(buffer), len(self._ready))
+        buffer[:size], self._ready = self._ready[:size], self._ready[size:]
+        return size
+
+
 @contextmanager
 def opened(path: str, reached: Progress) -> Iterator[IO[bytes]]:
     """Decompressed bytes of a file, ``-`` for standard input; `reached` gets raw bytes read.
@@ -58,7 +92,7 @@ def opened(path: str, reached: Progress) -> Iterator[IO[bytes]]:
         with open(path, "rb") as raw:
             yield _decompressed(raw, reached)
     except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise InputError(f"{label}: the gzip data are broken or end early") from None
+        raise InputError(f"{label}: the compressed data are broken or end early") from None
     except FileNotFoundError:
         raise InputError(f"{label}: no such file") from None
     except OSError as error:
@@ -71,10 +105,7 @@ def _decompressed(raw: IO[bytes], reached: Progress) -> Any:
     if magic.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=counted, mode="rb")
     if magic.startswith(b"\x28\xb5\x2f\xfd"):
-        import zstandard
-
-        reader = zstandard.ZstdDecompressor().stream_reader(counted, read_across_frames=True)
-        return io.BufferedReader(reader, _CHUNK)
+        return io.BufferedReader(_Zstandard(counted), _CHUNK)
     return counted
 
 

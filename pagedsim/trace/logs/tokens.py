@@ -45,13 +45,13 @@ class Tokenizer:
 
     def text(self, text: str) -> list[int]:
         """Ids of a text as it stands."""
-        return list(self._encode.encode(text, add_special_tokens=False).ids)
+        return list(self._encode.encode(_whole(text), add_special_tokens=False).ids)
 
     def prompt(self, record: Record) -> list[int]:
         """Ids of what a model reads of a request. BadRecord if the template refuses it."""
         if record.messages is None:
             assert record.text is not None
-            return list(self._encode.encode(record.text).ids)
+            return list(self._encode.encode(_whole(record.text)).ids)
         if self._template is None:
             parts = [f"{m.get('role')}\n{message_text(m)}\n" for m in record.messages]
             return self.text("".join(parts))
@@ -62,6 +62,11 @@ class Tokenizer:
         except Exception as error:  # of Jinja, or of what a template does with the messages
             raise BadRecord(f"the chat template refuses it ({type(error).__name__})") from None
         return self.text(shown)
+
+
+def _whole(text: str) -> str:
+    """A text that can be UTF-8: half a surrogate pair, which JSON may hold, becomes a mark."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _of_json(data: bytes, path: Path) -> Any:

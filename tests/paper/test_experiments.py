@@ -112,6 +112,7 @@ def test_those_done_at_once_hold(one: Experiment) -> None:
     outcome = one.run()
     assert outcome.rows
     assert outcome.missed == []
+    assert all(row.hard or row.note for row in outcome.rows if row.published is not None)
     written = msgspec.json.encode(outcome)
     assert msgspec.json.decode(written, type=type(outcome)).rows == outcome.rows
 

@@ -20,6 +20,7 @@ from pagedsim.analysis.experiments.opt import Settings, System
 
 THRESHOLD = 0.5  # s a token: ours, the paper states none
 SPAN = 3.0
+OUTSIDE = "the rate is not within the span in which it was sought"
 ROUNDS = 8  # a rate is then known to 0.9 %
 
 Curve: TypeAlias = tuple[tuple[float, float], ...]  # (requests/s, s a token), rates not falling
@@ -77,4 +78,14 @@ def crossings(
     ]
 
 
-__all__ = ["ROUNDS", "SPAN", "THRESHOLD", "Case", "Curve", "crossings", "latency", "of_curve"]
+__all__ = [
+    "OUTSIDE",
+    "ROUNDS",
+    "SPAN",
+    "THRESHOLD",
+    "Case",
+    "Curve",
+    "crossings",
+    "latency",
+    "of_curve",
+]

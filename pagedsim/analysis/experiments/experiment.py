@@ -136,7 +136,8 @@ class Bench:
     def map(self, function: Callable[..., _R], cases: Sequence[tuple[Any, ...]]) -> list[_R]:
         """``function(*case)`` of each case, in order.
 
-        With several processes function and cases are pickled, so a function is a module's.
+        With several processes function and cases are pickled, so a function is a module's, and a
+        script that asks for them guards its own start, for they import it.
         """
         self._total = max(self._total, self._done + len(cases))
         if self.jobs == 1 or len(cases) < 2:

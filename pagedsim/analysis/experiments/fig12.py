@@ -14,7 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from pagedsim.analysis.experiments.crossing import THRESHOLD, Case, Curve, crossings, of_curve
+from pagedsim.analysis.experiments.crossing import (
+    OUTSIDE,
+    THRESHOLD,
+    Case,
+    Curve,
+    crossings,
+    of_curve,
+)
 from pagedsim.analysis.experiments.experiment import Bench, Claim, Experiment, Found, Row, over
 from pagedsim.analysis.experiments.fig1 import BASE_MS, PER_SEQ_MS
 from pagedsim.analysis.experiments.fig13 import priced
@@ -49,6 +56,7 @@ CURVES: dict[str, Curve] = {  # requests/s, s a token
 }
 ORACLE_OF_175B = 1.47  # vLLM over Orca (Oracle), OPT-175B, read off its curves
 SYSTEMS = (FASTER, MAX, POW2, ORACLE, VLLM)
+_RATIO = "of two soft rates; what longer steps do to each differs with its batch"
 _STEPS = "the real system's steps were longer than the fit of Fig 1, which prices no prompt tokens"
 
 
@@ -117,7 +125,7 @@ def _rate(
     name = f"{label}: rate at {THRESHOLD} s/token"
     note = "" if known is None else _STEPS
     if len(found) < len(own):
-        return Row(name=name, unit="requests/s", published=known, ours=None, digits=3)
+        return Row(name=name, unit="requests/s", published=known, ours=None, digits=3, note=OUTSIDE)
     return over(found, name=name, unit="requests/s", published=known, digits=3, note=note)
 
 
@@ -130,7 +138,8 @@ def _published_ratio(load: Settings, other: str, published: Mapping[str, float])
 def _ratio(other: str, ours: Mapping[str, float | None], published: float | None) -> Row:
     mine, theirs = ours["vLLM"], ours[other]
     ratio = None if mine is None or theirs is None else mine / theirs
-    return Row(name=f"vLLM / {other}", unit="x", published=published, ours=ratio)
+    note = "" if published is None else _RATIO
+    return Row(name=f"vLLM / {other}", unit="x", published=published, ours=ratio, note=note)
 
 
 def _claims(

@@ -51,6 +51,14 @@ def test_soft_rows_of_fig_2_and_13_are_explained(module: Any) -> None:
     assert sum(not row.hard for row in found.rows) > 1
 
 
+def test_orca_max_is_exact_while_the_head_is_blocked() -> None:
+    part = replace(PAPER, seconds=300)
+    assert opt.blocked(MAX, 2, part) == (7.0, pytest.approx(100 * 1_392 / 15_728))
+    assert opt.blocked(MAX, 2, replace(part, rate=0.01, seconds=600)) is None
+    rows = [module.measure(replace(part, seeds=(2,)), Bench()).rows[-1] for module in (fig2, fig13)]
+    assert all(row.hard and row.holds and "head blocked" in row.name for row in rows)
+
+
 # Lengths.
 
 

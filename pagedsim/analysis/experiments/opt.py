@@ -26,6 +26,7 @@ import numpy as np
 from pagedsim.analysis.report import Report
 from pagedsim.analysis.simulate import simulate
 from pagedsim.device.device import Device, make_device
+from pagedsim.engine.recording import BLOCKED
 from pagedsim.trace.lengthmodels import Histogram, Quantiles
 from pagedsim.trace.make import make
 from pagedsim.trace.recipe import Poisson, Recipe, checked
@@ -152,6 +153,20 @@ def measured(system: System, seed: int, settings: Settings) -> Shares:
     return shares(replay(system, seed, settings))
 
 
+def blocked(system: System, seed: int, settings: Settings) -> tuple[float, float] | None:
+    """Batch, and % of slots in 'external & others', over the steps with a blocked head.
+
+    Each step counts once. None where no head was blocked.
+    """
+    run = replay(system, seed, settings)
+    steps = run.column("limit") >= BLOCKED
+    if not steps.any():
+        return None
+    others = run.column("external") + run.column("cached") + run.column("idle")
+    share = 100 * float(others[steps].mean()) / settings.slots
+    return float(run.column("batch")[steps].mean()), share
+
+
 def cut(histogram: Histogram, least: int, most: int | None = None) -> Quantiles:
     """`histogram` drawn again until it rounds to `least` … `most`, in closed form.
 
@@ -191,6 +206,7 @@ __all__ = [
     "Settings",
     "Shares",
     "System",
+    "blocked",
     "cut",
     "device_of",
     "lengths",

@@ -23,6 +23,7 @@ LINES = 320
 # Who alone may import a library; what is not here is for everyone.
 ONLY = {
     "simpy": ("engine/fast.py",),
+    "jinja2": ("present/", "trace/logs/tokens.py"),
     "matplotlib": ("present/",),
     "hypothesis": ("testing/",),
     "pytest": ("testing/",),
@@ -30,7 +31,6 @@ ONLY = {
     "rich": ("cli/", "present/"),
     "pooch": ("trace/fetch.py",),
     "tokenizers": ("trace/logs/tokens.py",),
-    "jinja2": ("trace/logs/tokens.py",),
 }
 
 
@@ -171,7 +171,17 @@ def test_a_file_says_what_it_is(path: Path) -> None:
 
 def test_importing_is_cheap() -> None:
     """`import pagedsim` loads none of the heavy libraries; they load where they are used."""
-    heavy = "polars", "matplotlib", "simpy", "rich", "typer", "pooch", "hypothesis"
+    heavy = (
+        "polars",
+        "matplotlib",
+        "jinja2",
+        "plotly",
+        "simpy",
+        "rich",
+        "typer",
+        "pooch",
+        "hypothesis",
+    )
     code = f"import sys, pagedsim; print(*[m for m in {heavy} if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True

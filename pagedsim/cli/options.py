@@ -200,6 +200,12 @@ class Options:
             help="draw it all: .png, .svg or .pdf",
         ),
     ] = None
+    report: Annotated[
+        str | None,
+        option(
+            "--report", metavar="FILE", panel=_OUT, help="one HTML page that needs nothing else"
+        ),
+    ] = None
     quiet: Annotated[bool, option("--quiet", "-q", panel=_OUT, help="no table")] = False
     no_color: Annotated[bool, option("--no-color", panel=_OUT, help="no colours")] = False
     engine: Annotated[

@@ -24,7 +24,7 @@ _TABLES: dict[str, Callable[[str, Report], None]] = {
     "series_steps": lambda to, report: series.write_steps(to, report.recording, report.steptime),
     "requests": lambda to, report: series.write_requests(to, report.recording, report.trace),
 }
-_ENDINGS = {"figure": formats.FIGURES}
+_ENDINGS = {"figure": formats.FIGURES, "report": formats.PAGES}
 
 
 def writable(files: Files, taken: dict[str, str], runs: int) -> None:
@@ -82,6 +82,11 @@ def write(result: Result, reports: Sequence[Report], files: Files, no_color: boo
             from pagedsim.present import figures
 
             figures.save(figures.overview(reports), target(path))
+    if (path := files.get("report")) is not None:
+        with busy("writing the report", no_color=no_color):
+            from pagedsim.present import page
+
+            page.save(result, reports, target(path))
     return said
 
 

@@ -38,7 +38,7 @@ def execute(
     taken = {os.path.realpath(path): "the trace"}
     if options.engine_log is not None:
         taken[os.path.realpath(options.engine_log)] = "the engine's log"
-    files = {**files, "json": options.json, "figure": options.figure}
+    files = {**files, "json": options.json, "figure": options.figure, "report": options.report}
     writable(files, taken, len(given or default))
     span.parse(options.window)
     _one_load(options)

@@ -45,3 +45,15 @@ def test_what_cannot_be_drawn_is_refused_before_the_run(folder: Path, command: s
     assert refused(command, "t.csv", "--figure", "x.svg", "--json", "x.svg").endswith(
         "give another name"
     )
+
+
+def test_a_page_is_written_beside_the_result(folder: Path) -> None:
+    said = pagedsim("replay", *SMALL, "--report", "r.html", "-q")
+    assert (said.code, said.out, said.err) == (0, "", "")
+    assert (folder / "r.html").read_text().lstrip().startswith("<!doctype html>")
+    assert refused("compare", "t.csv", "--report", "r.txt") == (
+        "error: r.txt: the name must end in .htm or .html"
+    )
+    assert refused("compare", "t.csv", "--report", "r.html", "--figure", "r.html").startswith(
+        "error: r.html: the name must end in"
+    )

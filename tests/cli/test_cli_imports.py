@@ -8,7 +8,18 @@ import sys
 import pytest
 from command import ROOT
 
-HEAVY = "numpy", "rich", "polars", "simpy", "matplotlib", "msgspec", "pooch", "requests"
+HEAVY = (
+    "numpy",
+    "plotly",
+    "rich",
+    "polars",
+    "simpy",
+    "matplotlib",
+    "msgspec",
+    "pooch",
+    "requests",
+    "jinja2",
+)
 COMMANDS = ["compare", "curve", "replay", "size", "verify", "trace", "trace info", "trace fetch"]
 
 

@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, cast, get_args, get_type_hints
 
 from pagedsim.alloc.contiguous import Contiguous
+from pagedsim.alloc.evict import BLOCK_POLICIES
 from pagedsim.alloc.paged import Paged
 from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.alloc.radix import Radix
+from pagedsim.alloc.ranked import RankedPaged
 from pagedsim.alloc.slots import Slots
 from pagedsim.device.device import Device
 from pagedsim.device.roofline import Roofline
@@ -103,9 +105,8 @@ def make_allocator(spec: str, *, tokens: int, max_len: int) -> Allocator:
     """An allocator over a pool of `tokens` slots. A paged pool has ``tokens // block`` blocks."""
     parsed, shipped = parse(spec), ALLOCATORS
     if parsed.path is None and parsed.name == "paged":
-        prefix, parsed = _paged(parsed)
-        if prefix == "on":
-            shipped = {**shipped, "paged": PrefixPaged}
+        made, parsed = _paged(parsed)
+        shipped = {**shipped, "paged": made}
     block = parsed.values.get("block", 16)
     if isinstance(block, bool) or not isinstance(block, int) or block < 1:
         block = 16  # and whoever has an option of that name says what is wrong with it
@@ -116,23 +117,48 @@ def make_allocator(spec: str, *, tokens: int, max_len: int) -> Allocator:
         places = given if option == "n" else tokens // (block if option == "block" else given)
         if MOST_PLACES < places <= tokens:
             raise SpecError(f"{spec}: {places:,} {what}, must be <= {MOST_PLACES:,}")
-    parts = {"capacity": tokens, "blocks": tokens // block, "max_len": max_len}
+    parts: dict[str, Any] = {"capacity": tokens, "blocks": tokens // block, "max_len": max_len}
+    if parsed.path is None and parsed.name in ("paged", "radix"):
+        policy, parsed = _policy(parsed)
+        parts |= policy
     return cast(Allocator, _make("allocator", parsed, shipped, parts))
 
 
-def _paged(spec: Spec) -> tuple[str, Spec]:
-    """Which of the two paged allocators ``paged:prefix=off|on`` is, and the rest of its spec.
+def _paged(spec: Spec) -> tuple[Callable[..., Any], Spec]:
+    """Which of the paged allocators ``paged:prefix=off|on,evict=…`` is, and the rest of its spec.
 
-    Eviction is least recently used.
+    Least recently used is the order of the free list itself.
     """
     words = dict(spec.words)
-    prefix, evict = words.pop("prefix", "off"), words.pop("evict", "lru")
+    prefix, evict = words.pop("prefix", "off"), words.get("evict", "lru")
     if prefix not in ("on", "off"):
         raise SpecError(f"{spec.text}: prefix is {prefix}, must be on or off")
-    if evict != "lru":
-        raise SpecError(f"{spec.text}: evict is {evict!r}, must be lru")
-    values = {key: spec.values[key] for key in words}
-    return prefix, spec._replace(words=words, values=values)
+    made: Callable[..., Any] = PrefixPaged if prefix == "on" else Paged
+    if evict == "lru":
+        words.pop("evict", None)
+    elif prefix == "off":
+        raise SpecError(f"{spec.text}: evict is {evict!r}, which needs prefix=on")
+    else:
+        made = RankedPaged
+    return made, spec._replace(words=words, values={key: spec.values[key] for key in words})
+
+
+def _policy(spec: Spec) -> tuple[dict[str, Any], Spec]:
+    """The eviction policy that ``evict=package.module:Class`` names, and the rest of the spec."""
+    word = spec.words.get("evict", "")
+    if ":" not in word:
+        return {}, spec
+    path, _, name = word.partition(":")
+    policy = _imported("eviction policy", spec._replace(name=name, path=path), BLOCK_POLICIES)
+    try:
+        made = policy()
+    except Exception as error:
+        raise SpecError(f"{spec.text}: {name} cannot be made: {_said(error)}") from error
+    if not callable(getattr(made, "rank", None)):
+        raise SpecError(f"{spec.text}: {word} is no eviction policy, it has no rank")
+    words = {key: value for key, value in spec.words.items() if key != "evict"}
+    rest = spec._replace(words=words, values={key: spec.values[key] for key in words})
+    return {"evict": made}, rest
 
 
 def make_scheduler(

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from pagedsim import specs
 from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.paged import Paged
+from pagedsim.alloc.prefix import PrefixPaged
+from pagedsim.alloc.ranked import RankedPaged
 from pagedsim.device.device import make_device
 from pagedsim.errors import PagedsimError, SpecError
 from pagedsim.specs import SHIPPED, make_allocator, make_scheduler, make_steptime, parse
@@ -98,7 +100,22 @@ def test_whatever_the_value_a_part_is_made_or_refused_in_words(part: Any, data: 
         ("paged:block=5000", "paged: a pool of 0 blocks (null 1) has none to give"),
         ("paged:blocks=5", "paged:blocks=5: paged has no option 'blocks'; it has block, null, "),
         ("paged:prefix=maybe", "paged:prefix=maybe: prefix is maybe, must be on or off"),
-        ("paged:evict=fifo", "paged:evict=fifo: evict is 'fifo', must be lru"),
+        ("paged:evict=fifo", "paged:evict=fifo: evict is 'fifo', which needs prefix=on"),
+        ("paged:prefix=on,evict=x", "paged: evict is 'x', must be one of fifo, lfu, lru, mru, op"),
+        (
+            "radix:evict=optimal",
+            "radix: evict is 'optimal', must be one of fifo, lfu, lru, mru, sl",
+        ),
+        ("radix:evict=own_parts:Ahead", "radix: evict needs the future, which only paged:prefix"),
+        (
+            "paged:prefix=on,evict=own_parts:Empty",
+            "paged:prefix=on,evict=own_parts:Empty: own_parts:Empty is no eviction policy, it has",
+        ),
+        (
+            "radix:evict=own_parts:Raises",
+            "radix:evict=own_parts:Raises: Raises cannot be made: RuntimeError: no",
+        ),
+        ("radix:evict=nosuch:X", "radix:evict=nosuch:X: nosuch cannot be imported: ModuleNotFou"),
         ("paged:free_order=1", "paged: free_order is 1, must be 0.33 or 0.11"),
         ("contiguous:max_len=5", "contiguous:max_len=5: contiguous has no option 'max_len'; it"),
         ("contiguous:place=1", "contiguous: place is 1, must be first, best or buddy"),
@@ -141,6 +158,8 @@ def own_parts(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         "class Raises:\n    def __init__(self): raise RuntimeError('no')\n"
         "class Leaves:\n    def __init__(self): raise SystemExit(3)\n"
         "class Empty:\n    pass\n"
+        "class Newest:\n    def rank(self, entry): return -entry.made\n"
+        "class Ahead(Newest):\n    foresees = True\n"
         "class Typed:\n    def __init__(self, n: int | float | None = None): pass\n"
         "class Mine(Paged):\n"
         "    def __init__(self, capacity, blocks, max_len, *, block=16, **more):\n"
@@ -157,6 +176,24 @@ def test_parts_of_ones_own_get_what_they_need(own_parts: None) -> None:
     assert made.given == (1000, 125, 100, {"x": True, "y": 1000.0})
     with pytest.raises(SpecError, match="has no option 'max_len'"):
         make_allocator("own_parts:Mine?max_len=5", tokens=1000, max_len=100)
+
+
+def test_an_eviction_policy_of_ones_own_works_for_tree_and_blocks(own_parts: None) -> None:
+    blocks: Any = make_allocator(
+        "paged:prefix=on,block=4,evict=own_parts:Newest", tokens=1000, max_len=100
+    )
+    assert (blocks.block, blocks.foresees) == (4, False)
+    ahead: Any = make_allocator("paged:prefix=on,evict=own_parts:Ahead", tokens=1000, max_len=100)
+    assert ahead.foresees
+    tree: Any = make_allocator("radix:page=4,evict=own_parts:Newest", tokens=1000, max_len=100)
+    names = {type(rank.__self__).__name__ for rank in (blocks._rank, ahead._rank, tree.tree.rank)}
+    assert names == {"Newest", "Ahead"}
+    for name in ("lfu", "fifo", "optimal"):
+        assert isinstance(
+            make_allocator(f"paged:prefix=on,evict={name}", tokens=1000, max_len=100), RankedPaged
+        )
+    plain = make_allocator("paged:prefix=on,evict=lru", tokens=1000, max_len=100)
+    assert type(plain) is PrefixPaged
 
 
 def test_pools_are_of_the_slots_given() -> None:

@@ -105,6 +105,7 @@ class PrefixPaged(Tables):
             self._cached -= len(idle)
             self._shared += len(hits) - len(idle)
             self._all_holders[hits] = holders + 1
+        self._taking(seq, hits)
         held = Held(array("q", hits.tobytes()), seq.keys(block), len(hits))
         self._append(held.table, -(-tokens // block) - len(hits))
         self._tables[seq] = held
@@ -172,11 +173,18 @@ class PrefixPaged(Tables):
         else:
             keyless.reverse()
             self._free.push_back(np.array(keyless, np.int64))
-        self._free.push_back(nobodys)
+        self._keep(nobodys)
 
     def keys_cached(self) -> int:
         """Distinct keys that can be hit."""
         return self._keys
+
+    def _taking(self, seq: Sequence, hits: Int64) -> None:
+        """`seq` has its hits; new blocks follow."""
+
+    def _keep(self, blocks: Int64) -> None:
+        """`blocks`, which have a key, belong to nobody any more; the table's last comes first."""
+        self._free.push_back(blocks)
 
     def _append(self, table: array[int], blocks: int) -> None:
         """New blocks off the front of the free list; their keys are dropped."""

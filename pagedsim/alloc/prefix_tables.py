@@ -13,6 +13,7 @@ import numpy as np
 
 from pagedsim.alloc.freelist import FreeList, shared_memory
 from pagedsim.alloc.paged import check_fork
+from pagedsim.alloc.rankedlist import RankedList
 from pagedsim.errors import ContractError
 from pagedsim.protocols import Int64, Sequence, Usage
 
@@ -37,7 +38,7 @@ class Tables:
         self.block = block
         self.blocks = blocks
         self.capacity = self.longest = (blocks - null) * block
-        self._free = FreeList(null, blocks)
+        self._free: FreeList | RankedList = FreeList(null, blocks)
         self._tables: dict[Sequence, Held] = {}
         self._holders, self._all_holders = shared_memory(blocks)
         self._cached = 0  # free blocks with a key

@@ -44,6 +44,8 @@ class Radix:
             policy = make_evict(evict) if isinstance(evict, str) else evict
         except SpecError as error:
             raise SpecError(f"radix: {error}") from None
+        if getattr(policy, "foresees", False):
+            raise SpecError("radix: evict needs the future, which only paged:prefix=on is told")
         self.capacity = self.longest = pages * page
         self.block, self.blocks = page, pages + 1  # page 0 is never handed out
         self.tree = RadixTree(pages, page=page, evict=policy)

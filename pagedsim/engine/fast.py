@@ -39,7 +39,7 @@ from pagedsim.protocols import (
     SupportsSteady,
     fruitless_steps,
 )
-from pagedsim.trace.content import Content
+from pagedsim.trace.content import Content, foresee
 from pagedsim.trace.samples import forking
 from pagedsim.trace.trace import Trace
 
@@ -93,6 +93,7 @@ class FastEngine:
         self._requests: dict[int, Request] = {}
         columns = (trace.prompt, trace.output, trace.priority, trace.salt, self.source.end)
         self._content = Content(trace)
+        foresee(allocator, self._content, trace.prompt, self.source.refused_ns)
         self._rows = list(zip(*(column.tolist() for column in columns), strict=True))
 
     def run(self) -> Recording:

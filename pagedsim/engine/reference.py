@@ -151,6 +151,7 @@ class ReferenceEngine:
                 self.refused.append(refusal)
             else:
                 good.append(request)
+        inputs.foresee(self.allocator, [refusal.row for refusal in self.refused])
         if self.concurrency:
             self._unsent.extend(good)
             return [self._send() for _ in range(min(self.concurrency, len(good)))]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Container, Sequence
 import numpy as np
 
 from pagedsim.engine.recording import Refusal, Requests, Status
-from pagedsim.protocols import Int64
-from pagedsim.trace.content import Content
+from pagedsim.protocols import Allocator, Int64
+from pagedsim.trace.content import Content, foresee
 from pagedsim.trace.samples import Members, forking, members, no_forks, outputs
 from pagedsim.trace.trace import Trace
 
@@ -23,6 +23,10 @@ class Inputs:
         self.outputs = outputs(trace).tolist()
         self.sample_at = [0, *np.cumsum(trace.samples).tolist()]
         self.forks = trace.forks or no_forks(len(trace))
+
+    def foresee(self, allocator: Allocator, refused: list[int]) -> None:
+        """Tell an allocator that asks for it what will be looked up."""
+        foresee(allocator, self.content, self.trace.prompt, refused, self.first)
 
 
 class Group:

@@ -23,9 +23,11 @@ from __future__ import annotations
 from pagedsim.protocols.groups import LayerGroup
 from pagedsim.protocols.memory import (
     Allocator,
+    Future,
     SupportsBlocks,
     SupportsExtend,
     SupportsFill,
+    SupportsForesight,
     SupportsFork,
     SupportsHoles,
     SupportsSlots,
@@ -62,6 +64,7 @@ __all__ = [
     "Allocator",
     "BatchView",
     "Foreseen",
+    "Future",
     "Int64",
     "LayerGroup",
     "Limit",
@@ -75,6 +78,7 @@ __all__ = [
     "SupportsExtend",
     "SupportsFew",
     "SupportsFill",
+    "SupportsForesight",
     "SupportsFork",
     "SupportsHold",
     "SupportsHoles",

@@ -116,6 +116,29 @@ class SupportsFill(SupportsExtend, Protocol):
         ...
 
 
+class Future(Protocol):
+    """What no allocator of an engine can know: what requests that are yet to come look up."""
+
+    def looked_up(self, block: int, /) -> tuple[Int64, Int64]:
+        """(rows, keys): row i looks up ``keys[rows[i] : rows[i + 1]]``, in order of position.
+
+        Those of its prompt's full blocks of `block` tokens, but for its last token's; of a row
+        that is refused none.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsForesight(Protocol):
+    """An allocator that can be told the future. What it reaches by that is a bound."""
+
+    foresees: bool
+
+    def foresee(self, future: Future, /) -> None:
+        """Called once, before the run, if `foresees`."""
+        ...
+
+
 @runtime_checkable
 class SupportsFork(Protocol):
     """An allocator of equal blocks that several sequences can hold together.
@@ -165,9 +188,11 @@ def headroom(allocator: Allocator, share: float) -> int:
 
 __all__ = [
     "Allocator",
+    "Future",
     "SupportsBlocks",
     "SupportsExtend",
     "SupportsFill",
+    "SupportsForesight",
     "SupportsFork",
     "SupportsHoles",
     "SupportsSlots",

@@ -14,12 +14,13 @@ has keys that follow each other, and a table by key is read in stretches::
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from pagedsim.errors import SpecError
-from pagedsim.protocols import Int64
+from pagedsim.protocols import Allocator, Int64, SupportsForesight
 from pagedsim.trace.trace import Trace
 
 
@@ -98,6 +99,47 @@ class Content:
         return key[starts[row] : full[row]]
 
 
+class LookUps:
+    """A `Future`: what the rows that are not `refused` will look up of their `prompt` tokens.
+
+    `first`: row i's content is in row ``first[i]`` of `content`; without it in row i.
+    """
+
+    def __init__(
+        self,
+        content: Content,
+        prompt: Int64,
+        refused: Iterable[int],
+        first: Sequence[int] | None = None,
+    ) -> None:
+        self._content, self._prompt = content, prompt
+        self._refused = list(refused)
+        self._first = range(len(prompt)) if first is None else first
+
+    def looked_up(self, block: int, /) -> tuple[Int64, Int64]:
+        """O(blocks)."""
+        counts = (self._prompt - 1) // block
+        counts[self._refused] = 0
+        parts = [
+            self._content.keys(self._first[row], block)[:count]
+            for row, count in enumerate(counts.tolist())
+        ]
+        rows = np.concatenate(([0], np.cumsum(counts)))
+        return rows, np.concatenate(parts) if parts else rows[:0]
+
+
+def foresee(
+    allocator: Allocator,
+    content: Content,
+    prompt: Int64,
+    refused: Iterable[int],
+    first: Sequence[int] | None = None,
+) -> None:
+    """Tell an allocator that asks for it what will be looked up (see `LookUps`)."""
+    if isinstance(allocator, SupportsForesight) and allocator.foresees:
+        allocator.foresee(LookUps(content, prompt, refused, first))
+
+
 def _extend(
     chain: Int64, begin: Int64, end: Int64, run_at: Int64, run_token: Int64
 ) -> tuple[Int64, int]:
@@ -153,4 +195,4 @@ def _intern(values: Int64) -> Int64:
     return dense
 
 
-__all__ = ["Blocks", "Content", "blocks"]
+__all__ = ["Blocks", "Content", "LookUps", "blocks", "foresee"]

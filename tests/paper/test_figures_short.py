@@ -267,6 +267,15 @@ def test_a_conversation_is_cut_to_its_end() -> None:
     assert whole.prompt.mean() == pytest.approx(4 * (161.4 + 338.0) + 161.4, rel=0.05)
 
 
+def test_a_conversation_that_is_cut_is_never_found_again() -> None:
+    whole, cut = fig17.found_again(0, fig17.Chat(), conversations=40)
+    assert cut == 0.0
+    # what is missed of a whole one is its newest query, its last token and the rest of a block
+    assert 50 < whole < 100
+    uncut = fig17.Chat(last=10**6, most=50, max_len=2 * 10**6)
+    assert fig17.found_again(0, uncut, conversations=10)[0] > whole
+
+
 def test_a_buddy_gives_every_orca_2048_slots_for_a_long_prompt() -> None:
     """So the three Orcas run at most 7 such sequences, whatever they reserve for."""
     chat = fig17.Chat(seconds=60, rate=3.0, rounds=60.0)
@@ -309,6 +318,7 @@ def test_mooncake(shared: Path) -> None:
     outcome = mooncake.EXPERIMENT.run(bench)
     assert outcome.missed == []
     assert sum(row.hard for row in outcome.rows) == 10
+    assert outcome.notes == ()
 
 
 def test_a_trace_with_a_request_less_misses(shared: Path, tmp_path: Path) -> None:
@@ -317,3 +327,4 @@ def test_a_trace_with_a_request_less_misses(shared: Path, tmp_path: Path) -> Non
     cut.write_bytes(gzip.compress(b"\n".join(path.read_bytes().splitlines()[:-400])))
     outcome = mooncake.EXPERIMENT.run(Bench(traces={"mooncake-conversation": str(cut)}))
     assert len(outcome.missed) > 3
+    assert any("another trace" in note for note in outcome.notes)

@@ -6,17 +6,14 @@ estimated from the card, or stated, and every layer counts as full attention.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from pagedsim.cli.values import MOST, counted, measured, option, whole
+from pagedsim.cli.size_groups import available_bytes, start_up, write_json
+from pagedsim.cli.values import counted, measured, option, whole
 from pagedsim.errors import SpecError
-
-if TYPE_CHECKING:
-    from pagedsim.device.shape import Model
 
 _GROUPS = "As the engine sizes it"
 _MOST_WORK = 10**8  # tokens: a prompt of more takes longer than the clock holds
@@ -157,6 +154,15 @@ def size(
             help="layers that keep the model's own KV format: numbers, or sliding_window",
         ),
     ] = None,
+    layout: Annotated[
+        str | None,
+        option(
+            "--layout",
+            panel=_GROUPS,
+            metavar="BLHNC",
+            help="order of the pool in memory: B first packs unequal pages  [LBNHC]",
+        ),
+    ] = None,
     older_print: Annotated[
         bool, option("--older-print", panel=_GROUPS, help="the lines as older versions print them")
     ] = False,
@@ -178,7 +184,7 @@ def size(
             },
         )
         shape = find_model(model)
-        available, limit, source = _available(
+        available, limit, source = available_bytes(
             available_gib,
             shape,
             gpu,
@@ -191,7 +197,7 @@ def size(
             max_seqs=max_seqs,
             block=block,
         )
-        _start_up(
+        start_up(
             shape,
             json,
             source,
@@ -208,6 +214,7 @@ def size(
             asynchronous=asynchronous,
             prefix_caching=prefix_caching,
             older=older_print,
+            layout=layout,
             exempt=tuple(part.strip() for part in (skip_layers or "").split(",") if part.strip()),
         )
         return
@@ -221,6 +228,7 @@ def size(
             "--no-prefix-caching": not prefix_caching,
             "--dcp": dcp != 1,
             "--kv-dtype-skip-layers": skip_layers is not None,
+            "--layout": layout is not None,
             "--older-print": older_print,
         },
     )
@@ -243,57 +251,9 @@ def size(
         engine_log=engine_log,
     )
     result = size_device(device, max_len=max_len, tokens=work)
-    _write(json, result)
+    write_json(json, result)
     if json != "-":
         show(result)
-
-
-def _start_up(model: Model, json: str | None, source: list[str], **choices: Any) -> None:
-    """Size `model` as the engine starts it up, and say so."""
-    from dataclasses import replace
-
-    from pagedsim.device.enginesize import Choices, size_as_engine
-    from pagedsim.present.startup import show_startup
-
-    result = size_as_engine(model, Choices(**choices))
-    result = replace(result, notes=[*source, *result.notes])
-    _write(json, result)
-    if json != "-":
-        show_startup(result)
-
-
-def _available(
-    text: str, model: Model, gpu: str | None, max_batched_tokens: int | None, **sizes: Any
-) -> tuple[list[int], int, list[str]]:
-    """Bytes for KV, the token budget of a step, and notes on what of them was not given."""
-    from pagedsim.device.device import make_device
-    from pagedsim.device.tables import find_gpu
-
-    notes = []
-    if max_batched_tokens is None:
-        card = None if gpu is None else find_gpu(gpu)
-        max_batched_tokens = 8192 if card is None else card.max_batched_tokens
-        notes.append(f"{max_batched_tokens:,} tokens a step, an assumption: --max-batched-tokens")
-    if text == "estimate":
-        if gpu is None:
-            raise SpecError("--available-gib estimate needs --gpu NAME")
-        device = make_device(model, gpu, max_batched_tokens=max_batched_tokens, **sizes)
-        notes.append(
-            f"the memory is an {device.provenance['capacity'].removesuffix(', in whole blocks')}"
-        )
-        return [device.pool_bytes], max_batched_tokens, notes
-    return [_gib(part.strip()) for part in text.split(",")], max_batched_tokens, notes
-
-
-def _gib(text: str) -> int:
-    """GiB as bytes, exactly, cut to a whole byte."""
-    try:
-        value = int(Fraction(text) * 2**30)
-    except (ValueError, ZeroDivisionError, OverflowError):
-        value = 0
-    if not 1 <= value <= MOST * 1024:
-        raise SpecError(f"--available-gib is {text}, must be a number > 0 and <= {MOST >> 20}")
-    return value
 
 
 def _refuse(why: str, **given: bool) -> None:
@@ -301,17 +261,6 @@ def _refuse(why: str, **given: bool) -> None:
     for name, value in given.items():
         if value:
             raise SpecError(f"{name}: {why}")
-
-
-def _write(place: str | None, result: object) -> None:
-    """Write the JSON, if that was asked for."""
-    import msgspec
-
-    from pagedsim.files import write_whole
-
-    if place is not None:
-        with write_whole(place) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
 
 
 __all__ = ["size"]

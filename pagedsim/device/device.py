@@ -142,6 +142,11 @@ def make_device(
         )
     else:
         tokens, why = _stated(rank, block, kv_tokens, kv_blocks, kv_memory_bytes, engine_log)
+        if model.mixed and engine_log is not None:
+            why += (
+                "; with several kinds of layers engines derive that number (concurrency · maximum "
+                "length): it counts no slots"
+            )
         pool_bytes = int(tokens * rank) if kv_memory_bytes is None else kv_memory_bytes
         if tokens < block:
             raise DeviceError(f"{given[0]}: a pool of {tokens} tokens holds no block of {block}")

@@ -124,6 +124,7 @@ class Choices:
     prefix_caching: bool = True
     older: bool = False
     exempt: tuple[str, ...] = ()
+    layout: str | None = None
 
 
 def size_as_engine(model: Model, choices: Choices) -> EngineSizing:
@@ -199,7 +200,17 @@ def _start(
         batches=in_flight_batches(choices.pp, asynchronous=asynchronous),
         blocks=choices.blocks,
         fit=choices.max_len == 0,
+        outer=_outer(choices.layout),
     )
+
+
+def _outer(layout: str | None) -> bool:
+    """Whether the block is outermost in a layout's letters, as vLLM spells it."""
+    if layout is None:
+        return False
+    if sorted(layout.upper()) != sorted("BLHNC"):
+        raise SpecError(f"--layout is {layout}, must be the letters B, L, H, N and C in some order")
+    return layout.upper().startswith("B")
 
 
 def _heads(model: Model, layers: list[Layer], tp: int) -> None:
@@ -267,6 +278,8 @@ def _notes(model: Model, choices: Choices, chunked: bool, hybrid: bool) -> list[
         notes.append(
             f"tp {choices.tp} does not divide {model.heads} query heads: the engine refuses that"
         )
+    if _outer(choices.layout):
+        notes.append("with the block outermost unequal pages are packed as far as that is known")
     if choices.exempt:
         notes.append("layers with another KV format are sized by the rules, not by a recorded run")
     if not choices.asynchronous:

@@ -105,21 +105,53 @@ def pages(
     return found
 
 
-def group(found: dict[int, Page], *, hybrid: bool, kept: int = 1) -> Grouped:
-    """Groups by the rules above; DeviceError where the engine would not start."""
+def group(found: dict[int, Page], *, hybrid: bool, kept: int = 1, outer: bool = False) -> Grouped:
+    """Groups by the rules above; DeviceError where the engine would not start.
+
+    `outer`: the layout has the block outermost, so that unequal pages are packed (`_packed`).
+    """
     if not hybrid:
         found = _one_type(found)
     if len({page.kind for page in found.values()}) == 1 or _uniform(found):
         return Grouped((_make(tuple(found), found, kept),), found)
+    if outer and len({page.size for page in found.values()}) > 1:
+        return _packed(found, kept)
     found = _equalised(found)
-    buckets: dict[tuple[object, ...], list[int]] = {}
-    for i, page in found.items():
-        buckets.setdefault(page.kind, []).append(i)
+    buckets = _buckets(found)
     sizes = [len(bucket) for bucket in buckets.values()]
     width = max(sizes) if 2 * max(sizes) < 3 * min(sizes) else min(sizes)
     groups = []
     for bucket in buckets.values():
         stride = -(-len(bucket) // width)
+        groups += [_make(tuple(bucket[i::stride]), found, kept) for i in range(stride)]
+    return Grouped(tuple(groups), found)
+
+
+def _buckets(found: Mapping[int, Page]) -> dict[tuple[object, ...], list[int]]:
+    """Layers with equal pages, in the order in which they first appear."""
+    buckets: dict[tuple[object, ...], list[int]] = {}
+    for i, page in found.items():
+        buckets.setdefault(page.kind, []).append(i)
+    return buckets
+
+
+def _packed(found: dict[int, Page], kept: int) -> Grouped:
+    """Groups of equal bytes, pages as they are: those of the bucket with the fewest bytes.
+
+    Known where every bucket is a multiple of that and a page divides it, as in Gemma-4; else a
+    DeviceError.
+    """
+    buckets = list(_buckets(found).values())
+    unit = min(found[bucket[0]].size * len(bucket) for bucket in buckets)
+    groups = []
+    for bucket in buckets:
+        size = found[bucket[0]].size
+        if unit % size or size * len(bucket) % unit or found[bucket[0]].layer.kind == "state":
+            raise DeviceError(
+                f"layer {bucket[0]}: pages of {size:,} bytes do not fill blocks of {unit:,}: how "
+                "the engine packs them with the block outermost is not known here"
+            )
+        stride = size * len(bucket) // unit
         groups += [_make(tuple(bucket[i::stride]), found, kept) for i in range(stride)]
     return Grouped(tuple(groups), found)
 

@@ -113,6 +113,7 @@ def _model(config: Config, name: str) -> Model:
         global_kv_heads=config.find(("num_global_key_value_heads",)) or 0,
         global_head_dim=config.find(("global_head_dim",)) or 0,
         state=kinds.state,
+        uncounted=_uncounted(config),
     )
 
 
@@ -173,6 +174,13 @@ def _experts(config: Config, layers: int) -> Experts | None:
         shared_ffn=shared or alike * width,
         dense_layers=min(dense, layers),
     )
+
+
+def _uncounted(config: Config) -> str:
+    """What the model keeps for a sequence besides its layers' KV."""
+    if config.find(("index_topk", "index_head_dim")):
+        return "keys of a sparse indexer"
+    return "cross-attention" if config.flag("is_encoder_decoder") else ""
 
 
 def _dtype(config: Config) -> str:

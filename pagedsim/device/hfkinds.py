@@ -179,7 +179,10 @@ def _state(config: Config, kinds: list[str]) -> State | None:
         return None
     heads = config.find(("mamba_n_heads", "mamba_num_heads"))
     if heads is not None:
-        inner = heads * config.need(("mamba_d_head", "mamba_head_dim"))
+        if config.values.get("mamba_d_head") == "auto":
+            inner = (config.find(("mamba_expand",)) or 2) * config.need(("hidden_size",))
+        else:
+            inner = heads * config.need(("mamba_d_head", "mamba_head_dim"))
         shared = config.find(("mamba_n_groups", "n_groups")) or 1
         return State(inner + 2 * shared * size, kernel_, inner * size, dtype)
     inner = (config.find(("mamba_expand",)) or 2) * config.need(("hidden_size",))

@@ -59,7 +59,8 @@ class Model:
     layer's kind (see `layers`) in model order, a pattern that is repeated where it is shorter, ()
     for full attention; `window` is the size of a window or chunk. `global_kv_heads` and
     `global_head_dim` are full layers' own where others are sliding, 0 for the same; `state` is what
-    a recurrent layer keeps, None where that is unknown. `weights_dtype` is what the checkpoint
+    a recurrent layer keeps, None where that is unknown; `uncounted` is what is kept besides, in
+    words. `weights_dtype` is what the checkpoint
     stores its linear layers in, '' where that is `dtype`.
     """
 
@@ -85,6 +86,7 @@ class Model:
     global_kv_heads: int = 0
     global_head_dim: int = 0
     state: State | None = None
+    uncounted: str = ""
 
     @property
     def attention(self) -> str:
@@ -107,7 +109,8 @@ class Model:
             "shared": "reuse another layer's KV",
             "none": "have no attention",
         }
-        return tuple(
+        beside = (f"{self.uncounted}: kept besides KV, and not counted",) if self.uncounted else ()
+        return beside + tuple(
             f"{count} of {self.layers} layers {what}; all layers are counted as full attention"
             for kind, what in words.items()
             if what and (count := self.layer_kinds.count(kind))
@@ -130,6 +133,11 @@ class Model:
         `exempt` names layers that keep the model's own KV format, by index or by kind.
         DeviceError for a kind whose size is unknown, or an exemption that meets no layer.
         """
+        if self.uncounted:
+            raise DeviceError(
+                f"{self.name} keeps more than its layers' KV ({self.uncounted}): how the engine "
+                "sizes that is not known here"
+            )
         found = []
         met = set()
         for index, kind in enumerate(self.layer_kinds):

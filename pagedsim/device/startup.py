@@ -135,12 +135,14 @@ def start(
     batches: int | None = None,
     blocks: int | None = None,
     fit: bool = False,
+    outer: bool = False,
 ) -> Startup:
     """Start up with `available` bytes for KV: one for all ranks, one a stage, or one a rank.
 
     `batches` are in flight at once (None: one a stage, as with synchronous scheduling); `blocks`
-    replaces the computed number; `fit` lowers `max_len` to what fits instead of refusing. A
-    StartupError says what would fit, a DeviceError or SpecError what does not work out.
+    replaces the computed number; `fit` lowers `max_len` to what fits instead of refusing; `outer`
+    is a layout with the block outermost. A StartupError says what would fit, a DeviceError or
+    SpecError what does not work out.
     """
     if len(layers) != sum(ranks.stages):
         raise SpecError(f"{len(layers)} layers do not fill stages of {ranks.stages}")
@@ -152,7 +154,7 @@ def start(
         kv_dtype=kv_dtype,
         state_block=None if prefix_caching else max_len,
     )
-    grouped = group(found, hybrid=hybrid, kept=2 if prefix_caching else 1)
+    grouped = group(found, hybrid=hybrid, kept=2 if prefix_caching else 1, outer=outer)
     _context_parallel(grouped, ranks)
     in_flight = max_batched_tokens * (len(ranks.stages) if batches is None else batches)
     places = _places(grouped, ranks, list(available))

@@ -240,6 +240,11 @@ def test_layers_as_the_engine_has_them(read: Any) -> None:
             State(48 * 64 + 2 * 128, 4, 48 * 64 * 128, "fp32"),
         ),
         (
+            {"mamba_n_heads": 128, "mamba_d_head": "auto", "mamba_d_state": 128}
+            | {"mamba_d_conv": 4, "mamba_expand": 2},
+            State(8192 + 2 * 128, 4, 8192 * 128),
+        ),
+        (
             {"mamba_expand": 2, "mamba_d_state": 16, "mamba_d_conv": 4},
             State(8192, 4, 8192 * 16),
         ),
@@ -249,6 +254,20 @@ def test_states(read: Any, changes: dict[str, Any], state: State) -> None:
     model = read({**LLAMA, "full_attention_interval": 4, **changes})
     assert model.state == state
     assert model.layer_list()[0].state == state
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"index_topk": 2048}, "keys of a sparse indexer"),
+        ({"is_encoder_decoder": True}, "cross-attention"),
+    ],
+)
+def test_what_is_kept_besides_kv_is_said(read: Any, changes: dict[str, Any], what: str) -> None:
+    model = read({**MLA, **changes})
+    assert model.caveats == (f"{what}: kept besides KV, and not counted",)
+    with pytest.raises(DeviceError, match=f"keeps more than its layers' KV .{what}.: how"):
+        model.layer_list()
 
 
 def test_a_state_of_unknown_size_is_no_kv(read: Any) -> None:

@@ -122,6 +122,7 @@ def test_engine_log_option(tmp_path: Path) -> None:
     assert "(stated)" in text
     assert "from vLLM V1 log line 1: GPU KV cache size: 78,384 tokens" in text
     assert "18 of 36 layers use a sliding window of 128 tokens" in text
+    assert "it counts no slots" in " ".join(text.split())
 
 
 def test_mistakes_are_raised_for_the_application_to_print(tmp_path: Path) -> None:

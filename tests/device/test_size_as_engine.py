@@ -174,6 +174,8 @@ def test_the_refusal() -> None:
             "--max-len auto: needs --available-gib",
         ),
         ("llama-3.1-8b --available-gib 9 -tp 3", DeviceError, "tp 3 neither divides 8 KV heads"),
+        ("llama-2-7b --available-gib 9 --layout BXYZ", SpecError, "--layout is BXYZ, must be the"),
+        ("llama-2-7b --gpu h100 --layout BLHNC", SpecError, "--layout: needs --available-gib"),
         ("llama-3.1-8b --available-gib 9 -pp 33", DeviceError, "pp is 33, must be in 1 … 32"),
         (
             "gemma-3-27b --available-gib 40 --kv-dtype-skip-layers chunked",

@@ -67,6 +67,7 @@ def restart(case: dict[str, Any]) -> Startup:
         ),
         blocks=asked["num_gpu_blocks_override"],
         fit=asked["auto_fit"],
+        outer=(asked["layout"] or "L").startswith("B"),
     )
 
 
@@ -217,6 +218,20 @@ def test_unequal_pages() -> None:
     assert shapes(heads) == [("sliding", 12, 16)]
     with pytest.raises(DeviceError, match=r"layer 0: a page of MLA latents .* cannot be padded"):
         up([MLA, SLIDING, MLA])
+
+
+def test_the_block_outermost() -> None:
+    """Gemma-4: 11 groups of 1.3 MB blocks in place of 6 of 2.6 MB, and the same concurrency."""
+    layers = ([Layer("sliding", 16, 256, 1024)] * 5 + [Layer("full", 4, 512)]) * 10
+    inner, outer = up(layers), up(layers, outer=True)
+    assert (len(inner.groups), len(outer.groups)) == (6, 11)
+    assert inner.ranks[0].block_bytes == 2 * outer.ranks[0].block_bytes == 2 * 1_310_720
+    assert outer.concurrency == pytest.approx(inner.concurrency, rel=0.01)
+    assert sorted(i for one in outer.groups for i in one.layers) == list(range(60))
+    assert {one.page_bytes for one in outer.groups} == {1_310_720}
+    assert up([SLIDING, FULL], outer=True).groups == up([SLIDING, FULL]).groups
+    with pytest.raises(DeviceError, match="layer 0: pages of 49,152 bytes do not fill blocks of"):
+        up([Layer("sliding", 6, 128, 1024)] * 3 + [FULL], outer=True)
 
 
 def test_layers_without_kv_do_not_exist() -> None:

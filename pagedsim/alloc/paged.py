@@ -27,6 +27,7 @@ from collections.abc import Sequence as SequenceOf
 from itertools import takewhile
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from pagedsim.errors import ContractError, SpecError
 from pagedsim.protocols import Int64, Sequence, Usage
@@ -62,6 +63,7 @@ def check_fork(
         )
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Paged:
     """Blocks over a pool, shared by forks alone. Every operation is O(blocks that it moves).
 

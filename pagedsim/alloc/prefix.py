@@ -23,6 +23,7 @@ from collections.abc import Sequence as SequenceOf
 from itertools import takewhile
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from pagedsim.alloc.freelist import FEW, shared_memory
 from pagedsim.alloc.paged import check_pool
@@ -33,6 +34,7 @@ from pagedsim.protocols import Int64, Sequence
 _NOBODY = -1  # a key that no block has
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PrefixPaged(Tables):
     """Blocks over a pool, full ones shared by content; the free list makes eviction LRU.
 

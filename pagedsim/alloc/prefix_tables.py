@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from pagedsim.alloc.freelist import FreeList, shared_memory
 from pagedsim.alloc.paged import check_fork
@@ -31,6 +32,7 @@ class Held:
         self.items = memoryview(keys.data)  # the same keys, for single ones
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Tables:
     """Tables over a pool, and how many hold each block."""
 

@@ -23,6 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from mypy_extensions import mypyc_attr
 
 from pagedsim.device.device import Device
 from pagedsim.device.steptime import FEW, checked, exact
@@ -33,6 +34,7 @@ Numbers: TypeAlias = npt.NDArray[Any]
 Float64: TypeAlias = npt.NDArray[np.float64]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Roofline:
     """Step time of `device` at `mfu` of its peak and `mbu` of its bandwidth, plus an overhead.
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from pagedsim.errors import SpecError
 from pagedsim.protocols import Int64, Load
@@ -71,6 +72,7 @@ def line(start: int, slope: int, divisor: int, steps: int) -> Int64:
     return np.maximum(ns, 1)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Affine:
     """``base + a · sequences + b · prefill tokens + c · context``.
 
@@ -118,6 +120,7 @@ class Affine:
         )
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Constant:
     """Every step takes `ms`."""
 

@@ -10,11 +10,14 @@ The paper's vLLM is ``orca:max_seqs=256,max_prompt_tokens=2560,watermark=0.01`` 
 
 from __future__ import annotations
 
+from mypy_extensions import mypyc_attr
+
 from pagedsim.engine.schedulers.bounds import at_least, full, share
 from pagedsim.errors import SpecError
 from pagedsim.protocols import BatchView, Limit, Plan, View, batched
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Orca:
     """Admit from the head until one is refused; decode only when none was admitted.
 

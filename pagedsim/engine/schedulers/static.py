@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+from mypy_extensions import mypyc_attr
+
 from pagedsim.engine.schedulers.bounds import at_least, full
 from pagedsim.engine.schedulers.orca import decode
 from pagedsim.protocols import BatchView, Limit, Plan, View
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Static:
     """When nothing runs, admit all that fits, without waiting for more; then run to the end."""
 

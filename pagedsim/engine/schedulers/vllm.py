@@ -12,11 +12,14 @@ reaches everyone, so that order does not matter, and the engine can step the bat
 
 from __future__ import annotations
 
+from mypy_extensions import mypyc_attr
+
 from pagedsim.engine.schedulers.bounds import at_least, full, share
 from pagedsim.errors import SpecError
 from pagedsim.protocols import BatchView, Limit, Plan, Sequence, View, batched
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Vllm:
     """Chunked prefill under a token budget, preemption by recomputation.
 

@@ -106,8 +106,7 @@ class Shadow:
 
 def replay(engine: Any, trace: Trace, allocator: Any, scheduler: Any, max_len: int) -> Shadow:
     shadow = Shadow(allocator, trace, holds=getattr(scheduler, "hold", False))
-    one_by_one = type("OneByOne", (type(scheduler),), {"steady": False})
-    scheduler.__class__ = one_by_one  # a jump leaves `computed` at its first step
+    scheduler.steady = False  # a jump leaves `computed` at its first step
     engine(trace, allocator, scheduler, Fixed(1), max_len=max_len, observers=[shadow]).run()
     usage = allocator.usage()
     assert (usage.held, usage.shared) == (0, 0)

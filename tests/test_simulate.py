@@ -148,9 +148,26 @@ def test_requests_without_times_need_a_load() -> None:
     assert pagedsim.simulate(untimed, device=_DEVICE, concurrency=2).run.batch.peak == 2
 
 
-def test_parallel_samples_are_refused_for_now() -> None:
-    with pytest.raises(SpecError, match="request 1 asks for 3 samples; parallel samples cannot"):
-        pagedsim.simulate(_trace(samples=np.array([1, 3, 1, 1, 1, 1])), device=_DEVICE)
+def test_requests_and_samples_are_counted_apart() -> None:
+    trace = _trace(samples=np.array([1, 3, 1, 1, 1, 1]))
+    report = pagedsim.simulate(trace, device=_DEVICE)
+    run, outputs = report.run, trace.output * trace.samples
+    assert (run.finished, run.samples) == (6, 8)
+    assert report.recording.requests.generated.tolist() == outputs.tolist()
+    assert report.recording.requests.longest.tolist() == trace.output.tolist()
+    seconds = run.makespan_s or 0.0
+    assert run.throughput.output_tokens_per_s == pytest.approx(outputs.sum() / seconds)
+    assert run.throughput.requests_per_s == pytest.approx(6 / seconds)
+    held, shared = report.integral("held"), report.integral("shared")
+    assert run.memory.saved == pytest.approx(shared / (held + shared))
+    assert shared > 0
+    last = report.recording.requests.finish_ns - report.recording.requests.arrival_ns
+    per_token = (last / trace.output / 1e9).mean()
+    assert run.latency.normalized_s_per_token.mean == pytest.approx(per_token)
+    plain = pagedsim.simulate(_trace(), device=_DEVICE).run
+    assert (plain.samples, plain.memory.saved) == (6, 0.0)
+    with pytest.raises(SpecError, match=r"request 1 asks for 3 samples; Contiguous cannot fork"):
+        pagedsim.simulate(trace, "contiguous:place=first,reserve=max", device=_DEVICE)
 
 
 def test_a_part_that_breaks_its_contract_is_named() -> None:

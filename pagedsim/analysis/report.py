@@ -102,6 +102,7 @@ class Report:
             **{name: integrals.share(sums[name], whole) for name in (*TERMS, "shared")},
             waste=integrals.share(waste, whole),
             waste_of_held=integrals.share(sums["held"] - sums["live"], sums["held"]),
+            saved=integrals.share(sums["shared"], sums["held"] + sums["shared"]),
         )
 
     @cached_property
@@ -222,6 +223,7 @@ class Report:
                 if r.row in arrived
             ),
             truncated_requests=tuple(self.rows(Status.TRUNCATED).tolist()),
+            samples=integrals.total(self.trace.samples[self.finished]),
         )
 
     def windows_frame(self) -> pl.DataFrame:

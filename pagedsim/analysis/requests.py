@@ -16,6 +16,7 @@ from pagedsim.analysis.results import Stats
 from pagedsim.analysis.span import first_arrival
 from pagedsim.engine.recording import Recording, Requests, Status
 from pagedsim.protocols import Int64
+from pagedsim.trace import samples
 from pagedsim.trace.trace import Trace
 
 SECOND = 10**9  # ns
@@ -23,14 +24,14 @@ SECOND = 10**9  # ns
 
 def latency(requests: Requests, finished: Int64) -> results.Latency:
     """Of the rows `finished`; a field of nulls where there are none."""
-    arrival, admitted, first, last, generated = _columns(requests, finished)
-    several = generated > 1
+    arrival, admitted, first, last, longest = _columns(requests, finished)
+    several = longest > 1
     return results.Latency(
         queue_s=_of_ns(admitted - arrival),
         ttft_s=_of_ns(first - arrival),
-        tpot_s=_of_quotients((last - first)[several], generated[several] - 1),
+        tpot_s=_of_quotients((last - first)[several], longest[several] - 1),
         e2e_s=_of_ns(last - arrival),
-        normalized_s_per_token=_of_quotients(last - arrival, generated),
+        normalized_s_per_token=_of_quotients(last - arrival, longest),
     )
 
 
@@ -39,12 +40,12 @@ def times(requests: Requests, finished: Int64) -> dict[str, npt.NDArray[np.float
 
     Outputs of one token have no "tpot".
     """
-    arrival, admitted, first, last, generated = _columns(requests, finished)
-    several = generated > 1
+    arrival, admitted, first, last, longest = _columns(requests, finished)
+    several = longest > 1
     return {
         "queue": (admitted - arrival) / SECOND,
         "ttft": (first - arrival) / SECOND,
-        "tpot": (last - first)[several] / ((generated[several] - 1) * SECOND),
+        "tpot": (last - first)[several] / ((longest[several] - 1) * SECOND),
         "e2e": (last - arrival) / SECOND,
     }
 
@@ -94,13 +95,14 @@ def token_shares(
     requests: Requests, trace: Trace, rows: Int64
 ) -> tuple[float | None, float | None]:
     """Of all prompt and output tokens of `rows`: those refused, and those cut by truncation."""
-    whole = integrals.total(trace.prompt[rows]) + integrals.total(trace.output[rows])
+    outputs = samples.outputs_of_rows(trace)
+    whole = integrals.total(trace.prompt[rows]) + integrals.total(outputs[rows])
     refused = rows[requests.status[rows] == Status.REFUSED]
     cut = rows[requests.status[rows] == Status.TRUNCATED]
-    lost = integrals.total(trace.prompt[refused]) + integrals.total(trace.output[refused])
+    lost = integrals.total(trace.prompt[refused]) + integrals.total(outputs[refused])
     return (
         integrals.share(lost, whole),
-        integrals.share(integrals.total(trace.output[cut] - requests.generated[cut]), whole),
+        integrals.share(integrals.total(outputs[cut] - requests.generated[cut]), whole),
     )
 
 
@@ -110,7 +112,7 @@ def trace_info(trace: Trace) -> results.TraceInfo:
         name=trace.name,
         requests=len(trace),
         prompt_tokens=integrals.total(trace.prompt),
-        output_tokens=integrals.total(trace.output),
+        output_tokens=integrals.total(samples.outputs_of_rows(trace)),
         sha256=trace.sha256,
         load=trace.load,
         format=trace.format,
@@ -124,7 +126,7 @@ def _columns(requests: Requests, rows: Int64) -> tuple[Int64, Int64, Int64, Int6
         requests.admitted_ns[rows],
         requests.first_token_ns[rows],
         requests.finish_ns[rows],
-        requests.generated[rows],
+        requests.longest[rows],
     )
 
 

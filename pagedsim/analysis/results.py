@@ -56,6 +56,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     waste: float | None
     shared: float | None
     waste_of_held: float | None
+    saved: float | None = None  # by sharing, of what would be held without it
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,6 +190,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     refused_requests: tuple[Refused, ...] = ()
     truncated_requests: tuple[int, ...] = ()
     seeds: Seeds | None = None
+    samples: int = 0  # sequences that finished requests returned
 
 
 class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):

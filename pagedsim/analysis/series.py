@@ -191,7 +191,7 @@ def _requests_frame(recording: Recording, trace: Trace, start: int, end: int) ->
     arrival, status = requests.arrival_ns[part], requests.status[part]
     admitted, first, finish = (getattr(requests, name)[part] for name in _TIMES)
     rows = np.arange(start, start + len(arrival))
-    decodes = requests.generated[part] - 1
+    decodes = requests.longest[part] - 1
     tpot = np.full(len(rows), np.nan)
     several = (finish >= 0) & (decodes > 0)
     tpot[several] = (finish - first)[several] / decodes[several]
@@ -202,6 +202,7 @@ def _requests_frame(recording: Recording, trace: Trace, start: int, end: int) ->
             pl.Series("row", rows, pl.Int64),
             pl.Series("prompt", trace.prompt[part]),
             pl.Series("output", trace.output[part]),
+            pl.Series("samples", trace.samples[part]),
             _named("status", status, Status),
             _times("arrival_ns", arrival, arrival),
             _times("admitted_ns", admitted, admitted),

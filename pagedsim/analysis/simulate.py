@@ -201,12 +201,6 @@ def _runnable(trace: Trace, setup: Setup) -> None:
             f"{trace.name} has lengths but no arrival times: give --rate R, --arrivals saturate "
             "or --concurrency N"
         )
-    if len(trace) and int(trace.samples.max()) > 1:
-        row = int(trace.samples.argmax())
-        raise SpecError(
-            f"{trace.name}: request {row} asks for {trace.samples[row]} samples; parallel samples "
-            "cannot be replayed yet"
-        )
 
 
 def _in_closed_loop(trace: Trace, setup: Setup) -> tuple[Trace, Setup]:

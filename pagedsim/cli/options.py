@@ -167,6 +167,20 @@ class Options:
             help="a turn waits for the answer before it and its think time",
         ),
     ] = False
+    samples: Annotated[
+        int | None,
+        counted("--samples", most=10_000, panel=_LOAD, help="N parallel outputs of each request"),
+    ] = None
+    beam: Annotated[
+        int | None,
+        counted("--beam", most=10_000, panel=_LOAD, help="N beams of each request"),
+    ] = None
+    beam_death: Annotated[
+        float | None,
+        measured(
+            "--beam-death", most=1.0, panel=_LOAD, help="chance a beam dies after a token  [0.1]"
+        ),
+    ] = None
     rate_scale: Annotated[
         float | None, measured("--rate-scale", panel=_LOAD, help="arrivals X times as fast")
     ] = None
@@ -175,7 +189,7 @@ class Options:
     ] = "drop"
     seed: Annotated[
         int,
-        counted("--seed", least=0, most=1 << 62, panel=_LOAD, help="of generated arrivals"),
+        counted("--seed", least=0, most=1 << 62, panel=_LOAD, help="of generated arrivals, beams"),
     ] = 0
     seeds: Annotated[
         int,

@@ -26,6 +26,7 @@ from pagedsim.errors import SpecError
 from pagedsim.present.progress import Progress
 from pagedsim.specs import make_allocator, make_scheduler, make_steptime, parse
 from pagedsim.trace import Trace, arrivals, load
+from pagedsim.trace.samples import DEATH, with_beams, with_samples
 
 
 def execute(
@@ -55,7 +56,7 @@ def execute(
         closed_loop=options.closed_loop,
         window=options.window,
         engine=options.engine,
-        seed=options.seed if options.rate is not None else None,
+        seed=options.seed if options.rate is not None or options.beam is not None else None,
         command=masked(shlex.join(["pagedsim", *sys.argv[1:]])),
         notes=tuple(notes),
     ).resolved()
@@ -155,6 +156,10 @@ def _one_load(options: Options) -> None:
     given = [name for name, said in loads.items() if said]
     if len(given) > 1:
         raise SpecError(f"{' and '.join(given)} contradict each other: give one")
+    if options.samples is not None and options.beam is not None:
+        raise SpecError("--samples and --beam contradict each other: give one")
+    if options.beam_death is not None and options.beam is None:
+        raise SpecError(f"--beam-death is {options.beam_death}, but there is no --beam")
     if options.concurrency is not None and options.closed_loop:
         raise SpecError("--concurrency and --closed-loop contradict each other: give one")
     if options.seeds > 1 and options.rate is None:
@@ -164,7 +169,12 @@ def _one_load(options: Options) -> None:
 
 
 def _loaded(trace: Trace, options: Options, seed: int) -> Trace:
-    """The trace under the load model that was asked for."""
+    """The trace under the load model, and with the samples, that were asked for."""
+    if options.samples is not None:
+        trace = with_samples(trace, options.samples)
+    elif options.beam is not None:
+        death = DEATH if options.beam_death is None else options.beam_death
+        trace = with_beams(trace, options.beam, death=death, seed=seed)
     if options.rate is not None:
         return arrivals.poisson(trace, options.rate, seed)
     if options.arrivals == "saturate":

@@ -16,7 +16,7 @@ room is put where it asks next.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from heapq import heappop, heappush
 from operator import attrgetter
 
@@ -56,6 +56,17 @@ class Batch:
         self.running.append(seq)
         self._ranks.append(self._rank)
         self.prefilling.append(seq)
+
+    def reserve(self, ranks: int) -> None:
+        """Keep so many ranks behind the last to join, for those who will follow it."""
+        self._rank += ranks
+
+    def insert(self, seq: Request) -> None:
+        """Put `seq`, which prefills, where its rank belongs."""
+        at = bisect_left(self._ranks, seq.rank)
+        self.running.insert(at, seq)
+        self._ranks.insert(at, seq.rank)
+        insort(self.prefilling, seq, key=_RANK)
 
     def leave(self, seq: Request) -> None:
         """Take `seq` out; its counters stay readable."""

@@ -18,7 +18,9 @@ from typing import Any
 
 import simpy
 
+from pagedsim.engine.forks import forks_of, in_turn
 from pagedsim.engine.glide import glide
+from pagedsim.engine.groups import Group
 from pagedsim.engine.jump import Pricer, jump
 from pagedsim.engine.recording import BLOCKED, Recorder, Recording
 from pagedsim.engine.request import Request, columns
@@ -27,7 +29,7 @@ from pagedsim.engine.source import source_of
 from pagedsim.engine.state import State
 from pagedsim.engine.step import Step, load_of, step_of, without_done
 from pagedsim.engine.watch import Watch
-from pagedsim.errors import ContractError, SpecError
+from pagedsim.errors import ContractError
 from pagedsim.protocols import (
     Allocator,
     Observer,
@@ -40,7 +42,6 @@ from pagedsim.protocols import (
     fruitless_steps,
 )
 from pagedsim.trace.content import Content, foresee
-from pagedsim.trace.samples import forking
 from pagedsim.trace.trace import Trace
 
 _RANK = attrgetter("rank")
@@ -70,14 +71,14 @@ class FastEngine:
     ) -> None:
         scheduler.check(max_len)
         check_samples(trace, allocator, scheduler)
-        if forking(trace):
-            raise SpecError("the fast engine cannot fork yet: use the reference engine")
         self.env = simpy.Environment() if env is None else env
         self.trace, self.allocator, self.scheduler = trace, allocator, scheduler
+        self.forks = forks_of(trace, allocator, scheduler, max_len)
+        self.state = self.forks.state if self.forks else State(allocator, scheduler, max_len)
+        wide = None if self.forks is None else self.forks.wide
         self.source = source_of(
-            trace, allocator.longest, max_len, concurrency, closed_loop, int(self.env.now)
+            trace, allocator.longest, max_len, concurrency, closed_loop, int(self.env.now), wide
         )
-        self.state = State(allocator, scheduler, max_len)
         self.pricer = Pricer(steptime)
         self.recorder = Recorder()
         self.steps = 0
@@ -90,10 +91,13 @@ class FastEngine:
         steady = isinstance(scheduler, SupportsSteady) and scheduler.steady
         self._steady: SupportsSteady | None = scheduler if steady else None  # type: ignore[assignment]
         self._order: list[Any] | None = None  # of the plan, unless it is the running order
-        self._requests: dict[int, Request] = {}
+        self._requests: dict[int, Request | Group] = {}
         columns = (trace.prompt, trace.output, trace.priority, trace.salt, self.source.end)
         self._content = Content(trace)
-        foresee(allocator, self._content, trace.prompt, self.source.refused_ns)
+        content, first = (
+            (self.forks.content, self.forks.first) if self.forks else (self._content, None)
+        )
+        foresee(allocator, content, trace.prompt, self.source.refused_ns, first)
         self._rows = list(zip(*(column.tolist() for column in columns), strict=True))
 
     def run(self) -> Recording:
@@ -233,6 +237,12 @@ class FastEngine:
             seq.base += count
             if seq.base < seq.known:
                 continue
+            if self.forks and not self.forks.alone(seq):
+                ended, yielded = self.forks.arrive(seq, now)
+                finished += ended
+                if yielded:
+                    self._fruitless = 0
+                continue
             self._fruitless = 0
             if seq.first_token_ns < 0:
                 seq.first_token_ns = now
@@ -243,7 +253,8 @@ class FastEngine:
                 seq.known += 1
                 finished.append(seq)
         if len(finished) > 1:
-            finished.sort(key=_RANK if self._order is None else self._order.index)
+            turn = _RANK if self._order is None else self._order.index
+            finished.sort(key=in_turn(turn) if self.forks else turn)
         if self._hold:
             for seq in finished:
                 state.keep(seq)
@@ -269,6 +280,9 @@ class FastEngine:
         state, now = self.state, self.state.now_ns
         for seq in done:
             state.release(seq)
+        if self.forks:
+            done = self.forks.returned(done)
+        for seq in done:
             seq.finish_ns = now
             self.source.follow(seq.id, now)
         self.source.done(len(done), now)
@@ -280,6 +294,9 @@ class FastEngine:
 
     def _request(self, row: int, arrival_ns: int) -> Request:
         prompt, output, priority, salt, end = self._rows[row]
+        if self.forks:
+            self._requests[row], first = self.forks.request(row, priority, salt, arrival_ns)
+            return first
         request = Request(row, prompt, output, priority, salt, end, arrival_ns, self._content)
         self._requests[row] = request
         return request

@@ -9,7 +9,8 @@ import numpy as np
 from pagedsim.engine.recording import Refusal, Requests, Status
 from pagedsim.protocols import Allocator, Int64
 from pagedsim.trace.content import Content, foresee
-from pagedsim.trace.samples import Members, forking, members, no_forks, outputs
+from pagedsim.trace.lineage import Members, members
+from pagedsim.trace.samples import forking, no_forks, outputs
 from pagedsim.trace.trace import Trace
 
 

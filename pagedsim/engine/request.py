@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -108,21 +109,29 @@ class Request:
         return self.known if self.clock is STOPPED else self.base + self.clock.tick + 1
 
     @property
+    def generated(self) -> int:
+        """Tokens yielded."""
+        return self.tokens - self.prompt
+
+    longest = generated  # where a request is one sequence
+
+    @property
     def decoding(self) -> bool:
         """Whether it wants exactly one token."""
         return self.clock is not STOPPED
 
 
 def columns(
-    rows: Sequence[Request], trace: Trace, refused: Iterable[Refusal], max_len: int
+    rows: Sequence[Any], trace: Trace, refused: Iterable[Refusal], max_len: int
 ) -> Requests:
     """What all rows of `trace` leave, as columns."""
     status = np.where(trace.prompt + trace.output > max_len, Status.TRUNCATED, Status.FINISHED)
     status = status.astype(np.int64)
     status[[refusal.row for refusal in refused]] = Status.REFUSED
     found = {name: np.array([getattr(seq, name) for seq in rows], np.int64) for name in _RESULTS}
-    generated = np.array([seq.tokens - seq.prompt for seq in rows], np.int64)
-    return Requests(generated=generated, status=status, longest=generated, **found)
+    generated = np.array([seq.generated for seq in rows], np.int64)
+    longest = np.array([seq.longest for seq in rows], np.int64)
+    return Requests(generated=generated, status=status, longest=longest, **found)
 
 
 __all__ = ["NEVER", "STOPPED", "Clock", "Request", "columns"]

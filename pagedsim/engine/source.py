@@ -17,23 +17,37 @@ class Source:
 
     `end` is int64[rows], the tokens known when a request finishes; `final` (``end - 1``) are
     stored at its largest. `refused_ns` has the arrivals of the refused. With `concurrency` N, N are
-    sent at `start_ns` and one more as one is done.
+    sent at `start_ns` and one more as one is done. `wide` is (slots that a row needs when alone,
+    those there are) where more than one sequence counts.
     """
 
     def __init__(
-        self, trace: Trace, longest: int, max_len: int, concurrency: int, start_ns: int = 0
+        self,
+        trace: Trace,
+        longest: int,
+        max_len: int,
+        concurrency: int,
+        start_ns: int = 0,
+        wide: tuple[Int64, int] | None = None,
     ) -> None:
         self.end: Int64 = np.minimum(trace.prompt + trace.output, max_len)
         long_prompt = trace.prompt >= max_len
         too_large = ~long_prompt & (self.end - 1 > longest)
+        never = long_prompt | too_large
         self.refused = [
             Refusal(row, "prompt", int(trace.prompt[row]), max_len - 1)
             if long_prompt[row]
             else Refusal(row, "capacity", int(self.end[row]) - 1, longest)
-            for row in np.flatnonzero(long_prompt | too_large).tolist()
+            for row in np.flatnonzero(never).tolist()
         ]
+        if wide is not None:
+            too_wide = ~never & (wide[0] > wide[1])
+            for row in np.flatnonzero(too_wide).tolist():
+                self.refused.append(Refusal(row, "capacity", int(wide[0][row]), wide[1]))
+            self.refused.sort()
+            never |= too_wide
         self.refused_ns = {row: int(trace.arrival_ns[row]) for row, *_ in self.refused}
-        self._rows: list[int] = np.flatnonzero(~(long_prompt | too_large)).tolist()
+        self._rows: list[int] = np.flatnonzero(~never).tolist()
         self._times: list[int] = trace.arrival_ns[self._rows].tolist()
         self._next = 0  # index of the first row that has not arrived
         self._sent = len(self._rows)  # with a concurrency: rows up to here may arrive
@@ -75,8 +89,10 @@ class ClosedLoop(Source):
     arrive at one time come in order of row.
     """
 
-    def __init__(self, trace: Trace, longest: int, max_len: int) -> None:
-        super().__init__(trace, longest, max_len, 0)
+    def __init__(
+        self, trace: Trace, longest: int, max_len: int, wide: tuple[Int64, int] | None = None
+    ) -> None:
+        super().__init__(trace, longest, max_len, 0, wide=wide)
         self._recorded: list[int] = trace.arrival_ns.tolist()
         self._think: list[int] = np.maximum(trace.think_ns, 0).tolist()  # unknown: 0
         self._turns: dict[int, list[int]] = {}
@@ -116,14 +132,20 @@ class ClosedLoop(Source):
 
 
 def source_of(
-    trace: Trace, longest: int, max_len: int, concurrency: int, closed_loop: bool, start_ns: int
+    trace: Trace,
+    longest: int,
+    max_len: int,
+    concurrency: int,
+    closed_loop: bool,
+    start_ns: int,
+    wide: tuple[Int64, int] | None = None,
 ) -> Source:
     """A closed loop, or a source of its own times or of a concurrency."""
     if not closed_loop:
-        return Source(trace, longest, max_len, concurrency, start_ns)
+        return Source(trace, longest, max_len, concurrency, start_ns, wide)
     if concurrency:
         raise SpecError("concurrency and closed_loop contradict each other: give one")
-    return ClosedLoop(trace, longest, max_len)
+    return ClosedLoop(trace, longest, max_len, wide)
 
 
 __all__ = ["ClosedLoop", "Source", "source_of"]

@@ -62,7 +62,8 @@ def _account(run: Run) -> Table:
         Text(f"{held} % of what is held is not live"),
     )
     if run.memory.shared:
-        table.add_row("saved", Text(per_cent(run.memory.shared)), *("", "", ""), Text("by sharing"))
+        saved = f"by sharing: {per_cent(run.memory.saved)} % of what would be held without it"
+        table.add_row("saved", Text(per_cent(run.memory.shared)), *("", "", ""), Text(saved))
     return table
 
 
@@ -79,7 +80,7 @@ def _facts(run: Run) -> list[RenderableType]:
         "batch": f"{significant(run.batch.mean)} mean, {count(run.batch.peak)} peak",
         "limited by": ", ".join(f"{name} {per_cent(share)} %" for name, share in limits),
         "blocked": f"{per_cent(run.blocked)} % of the time the queue's head waited for memory",
-        "finished": f"{requests(run.finished)} in {significant(run.makespan_s)} s"
+        "finished": f"{requests(run.finished)}{_samples(run)} in {significant(run.makespan_s)} s"
         f" and {run.steps:,} steps",
         "throughput": f"{significant(rates.requests_per_s)} requests/s,"
         f" {significant(rates.output_tokens_per_s)} output tokens/s",
@@ -102,6 +103,11 @@ def _facts(run: Run) -> list[RenderableType]:
     for name, text in lines.items():
         table.add_row(Text(name, style="bold"), Text(text))
     return [table]
+
+
+def _samples(run: Run) -> str:
+    """How many sequences that was, where it was more than one a request."""
+    return f" ({run.samples:,} samples)" if run.samples > run.finished else ""
 
 
 def _latency(run: Run) -> Table:

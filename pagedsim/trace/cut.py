@@ -14,7 +14,7 @@ import numpy as np
 
 from pagedsim.errors import InputError, SpecError
 from pagedsim.protocols import Int64
-from pagedsim.trace import stats
+from pagedsim.trace import samples, stats
 from pagedsim.trace.trace import Trace
 
 _LATEST_NS = 2**62
@@ -171,6 +171,7 @@ def merge(traces: Sequence[Trace], *, same_content: bool = False) -> Trace:
         runs=runs,
         output_token=whole["output_token"],
         columns={name: whole[name] for name in _OPTIONAL},
+        **samples.joined(traces),
         timed=traces[0].timed,
         load=traces[0].load,
         format="merged",
@@ -181,8 +182,8 @@ def merge(traces: Sequence[Trace], *, same_content: bool = False) -> Trace:
     return replace(merged, notes=(f"merge: of {len(traces)} traces",))
 
 
-_PLAIN = ("arrival_ns", "prompt", "output", "run_length", "priority", "samples", "think_ns")
-_OPTIONAL = ("salt", "priority", "samples", "session", "parent", "think_ns")
+_OPTIONAL = ("salt", "priority", "samples", "session", "parent", "think_ns", "beam")
+_PLAIN = ("arrival_ns", "prompt", "output", "run_length", "priority", "samples", "think_ns", "beam")
 _RENUMBERED = (("session", "session", -1), ("parent", "row", -1), ("salt", "salt", 0))
 _MOVED = ("run_token", "output_token", "run_rows", "session", "parent", "salt")
 

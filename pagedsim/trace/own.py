@@ -17,16 +17,23 @@ import numpy as np
 from pagedsim.protocols import Int64
 from pagedsim.trace.fields import LONGEST, shown
 from pagedsim.trace.lines import decode, flatten
+from pagedsim.trace.samples import no_forks, outputs
 from pagedsim.trace.source import Source
 from pagedsim.trace.trace import Trace
 
 MARK = "pagedsim"
 VERSION = "trace/1"
 REQUIRED = ("arrival_ns", "prompt", "output")
-DEFAULTS = {"salt": 0, "priority": 0, "samples": 1, "session": -1, "parent": -1, "think_ns": -1}
+DEFAULTS = {
+    **{"salt": 0, "priority": 0, "samples": 1},
+    **{"session": -1, "parent": -1, "think_ns": -1, "beam": 0},
+}
 CONTENT = ("runs", "output_token")
+SAMPLES = ("sample_output", "forks")
+LISTS = {"runs": 2, "sample_output": 1, "forks": 3}  # lists; so many values are an entry
 ABOUT = ("name", "format", "load", "timed", "notes", "dropped", "extra")
 _LARGEST = 2**62
+_TOGETHER = {1: "a list of", 2: "pairs of", 3: "threes of"}
 
 
 def about(trace: Trace) -> dict[str, Any]:
@@ -39,6 +46,11 @@ def columns(trace: Trace) -> list[str]:
     plain = Trace.build("", trace.arrival_ns, trace.prompt, trace.output)
     rows = len(trace)
     given = [key for key, value in DEFAULTS.items() if (getattr(trace, key) != value).any()]
+    lengths = np.repeat(trace.output, trace.samples)
+    if trace.sample_output is not None and (trace.sample_output != lengths).any():
+        given.append("sample_output")
+    if trace.forks is not None and len(trace.forks.after):
+        given.append("forks")
     same = np.array_equal(trace.run_rows, np.arange(rows + 1))
     if not (same and np.array_equal(trace.run_token, plain.run_token)):
         return [*REQUIRED, *given, *CONTENT]
@@ -52,15 +64,24 @@ def dump(trace: Trace) -> bytes:
     header = {MARK: VERSION, "requests": len(trace), "columns": names, **about(trace)}
     values: list[Any] = []
     for name in names:
-        if name == "runs":
-            pairs = np.stack([trace.run_token, trace.run_length], axis=1).reshape(-1)
-            cuts = (2 * trace.run_rows).tolist()
-            flat = pairs.tolist()
+        if name in LISTS:
+            rows, *parts = lists(trace, name)
+            cuts = (len(parts) * rows).tolist()
+            flat = np.stack(parts, axis=1).reshape(-1).tolist()
             values.append([flat[a:b] for a, b in itertools.pairwise(cuts)])
         else:
             values.append(getattr(trace, name).tolist())
     encoder = msgspec.json.Encoder()
     return encoder.encode_lines([header, *zip(*values, strict=True)])
+
+
+def lists(trace: Trace, name: str) -> tuple[Int64, ...]:
+    """A column of lists in CSR form: where rows start, then the parts of an entry."""
+    if name == "runs":
+        return trace.run_rows, trace.run_token, trace.run_length
+    if name == "forks":
+        return trace.forks or no_forks(len(trace))
+    return np.concatenate(([0], np.cumsum(trace.samples))), outputs(trace)
 
 
 def read(source: Source, body: bytes) -> Trace:
@@ -88,7 +109,7 @@ def check_header(source: Source, header: dict[str, Any]) -> list[str]:
     except msgspec.ValidationError as bad:
         raise source.error(f"the header is wrong: {bad}", 1) from None
     names = known.columns
-    unknown = set(names) - {*REQUIRED, *DEFAULTS, *CONTENT}
+    unknown = set(names) - {*REQUIRED, *DEFAULTS, *CONTENT, *SAMPLES}
     missing = set(REQUIRED) - set(names)
     if unknown or missing or len(set(names)) < len(names):
         raise source.error(f"columns are {', '.join(names)}: must name each known column once", 1)
@@ -111,13 +132,15 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 def assemble(source: Source, header: dict[str, Any], table: dict[str, Any], line: Any) -> Trace:
     """A trace from a header and columns; `line` tells a row's line (or gives None)."""
     for name, column in table.items():
-        if name != "runs":
+        if name not in LISTS:
             _check_bounds(source, name, column, line)
     if "parent" in table:
         _check_parents(source, table["parent"], line)
     runs = table.get("runs")
     if runs is not None:
         _check_runs(source, runs, table["prompt"], line)
+    if "sample_output" in table:
+        _check_samples(source, table, line)
     known = msgspec.convert(header, _Header)
     meta: dict[str, Any] = {key: getattr(known, key) for key in ABOUT if key != "name"}
     meta["notes"] = tuple(meta["notes"])
@@ -127,6 +150,8 @@ def assemble(source: Source, header: dict[str, Any], table: dict[str, Any], line
         runs=runs,
         output_token=table.get("output_token"),
         columns={name: table[name] for name in DEFAULTS if name in table},
+        sample_output=table["sample_output"][1] if "sample_output" in table else None,
+        forks=table.get("forks"),
         sha256=source.sha256,
         **meta,
     )
@@ -135,7 +160,7 @@ def assemble(source: Source, header: dict[str, Any], table: dict[str, Any], line
 def _check_bounds(source: Source, name: str, column: Int64, line: Any) -> None:
     counted = name in ("prompt", "output", "samples")
     least = 1 if counted else -_LARGEST if name == "priority" else DEFAULTS.get(name, 0)
-    most = LONGEST if counted else _LARGEST
+    most = LONGEST if counted else 1 if name == "beam" else _LARGEST
     for at, wrong, must in (
         (int(column.argmin()), column.min() < least, f">= {least}"),
         (int(column.argmax()), column.max() > most, f"<= {most}"),
@@ -167,10 +192,20 @@ def _check_runs(source: Source, runs: tuple[Int64, Int64, Int64], prompt: Int64,
         raise source.error(f"runs hold {sums[at]} tokens, prompt is {prompt[at]}", line(at))
 
 
+def _check_samples(source: Source, table: dict[str, Any], line: Any) -> None:
+    counts = np.diff(table["sample_output"][0])
+    samples = table.get("samples", np.ones(len(counts), np.int64))
+    wrong = np.flatnonzero(counts != samples)
+    if len(wrong):
+        at = int(wrong[0])
+        text = f"sample_output has {counts[at]} lengths, samples is {samples[at]}"
+        raise source.error(text, line(at))
+
+
 def _fast(body: bytes, names: list[str]) -> dict[str, Any] | None:
     if b"\n\n" in body or not body:
         return None
-    kinds = tuple(list[int] if name == "runs" else int for name in names)
+    kinds = tuple(list[int] if name in LISTS else int for name in names)
     shape: Any = tuple[kinds]  # type: ignore[valid-type]
     try:
         rows: list[Any] = msgspec.json.Decoder(shape).decode_lines(body)
@@ -184,13 +219,15 @@ def _fast(body: bytes, names: list[str]) -> dict[str, Any] | None:
 def _table(names: list[str], values: list[Any]) -> dict[str, Any] | None:
     table: dict[str, Any] = {}
     for name, column in zip(names, values, strict=True):
-        if name == "runs":
+        if name in LISTS:
+            parts = LISTS[name]
             flat = flatten(column)
             counts = np.fromiter(map(len, column), np.int64, len(column))
-            if flat is None or (counts % 2).any() or not counts.all() or _beyond(flat):
+            empty = name != "forks" and not counts.all()
+            if flat is None or (counts % parts).any() or empty or _beyond(flat):
                 return None
-            rows = np.concatenate(([0], np.cumsum(counts // 2))).astype(np.int64)
-            table[name] = (rows, flat[::2].copy(), flat[1::2].copy())
+            rows = np.concatenate(([0], np.cumsum(counts // parts))).astype(np.int64)
+            table[name] = (rows, *(flat[part::parts].copy() for part in range(parts)))
         else:
             array = np.array(column)
             if array.dtype != np.int64 or _beyond(array):
@@ -212,11 +249,12 @@ def _slow(source: Source, body: bytes, names: list[str]) -> dict[str, Any]:
         if not isinstance(row, list) or len(row) != len(names):
             raise source.error(f"must be a list of {len(names)} values", line)
         for name, value in zip(names, row, strict=True):
-            flat = value if name == "runs" and isinstance(value, list) else [value]
+            parts = LISTS.get(name)
+            flat = value if parts and isinstance(value, list) else [value]
             whole = all(type(entry) is int and abs(entry) <= _LARGEST for entry in flat)
-            paired = name != "runs" or (value and len(flat) % 2 == 0)
-            if not whole or not paired:
-                must = "pairs of whole numbers" if name == "runs" else "a whole number"
+            listed = not parts or (isinstance(value, list) and len(value) % parts == 0)
+            if not whole or not listed or (name in ("runs", "sample_output") and not value):
+                must = f"{_TOGETHER[parts]} whole numbers" if parts else "a whole number"
                 must = f"{must} of at most {_LARGEST}"
                 raise source.error(f"{name} is {shown(value)}, must be {must}", line)
         rows.append(row)
@@ -232,13 +270,16 @@ __all__ = [
     "ABOUT",
     "CONTENT",
     "DEFAULTS",
+    "LISTS",
     "MARK",
     "REQUIRED",
+    "SAMPLES",
     "VERSION",
     "about",
     "assemble",
     "check_header",
     "columns",
     "dump",
+    "lists",
     "read",
 ]

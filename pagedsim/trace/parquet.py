@@ -18,6 +18,12 @@ from pagedsim.trace import own
 from pagedsim.trace.source import Source
 from pagedsim.trace.trace import Trace
 
+LISTS = {
+    "runs": ("run_token", "run_length"),
+    "sample_output": ("sample_output",),
+    "forks": ("fork_after", "fork_slot", "fork_parent"),
+}
+
 
 def dump(trace: Trace) -> bytes:
     """The file's bytes."""
@@ -28,10 +34,11 @@ def dump(trace: Trace) -> bytes:
     text = [msgspec.json.encode(header).decode(), *[None] * (len(trace) - 1)][: len(trace)]
     columns: dict[str, Any] = {own.MARK: pl.Series(text, dtype=pl.String)}
     for name in names:
-        if name == "runs":
-            cuts = trace.run_rows.tolist()
-            for key in ("run_token", "run_length"):
-                flat = getattr(trace, key).tolist()
+        if name in LISTS:
+            rows, *parts = own.lists(trace, name)
+            cuts = rows.tolist()
+            for key, part in zip(LISTS[name], parts, strict=True):
+                flat = part.tolist()
                 lists = [flat[a:b] for a, b in itertools.pairwise(cuts)]
                 columns[key] = pl.Series(lists, dtype=pl.List(pl.Int64))
         else:
@@ -62,8 +69,8 @@ def read(source: Source) -> Trace:
     names = own.check_header(source, header)
     table: dict[str, Any] = {}
     for name in names:
-        if name == "runs":
-            table[name] = _runs(source, frame)
+        if name in LISTS:
+            table[name] = _lists(source, frame, name)
         else:
             table[name] = _column(source, frame, name)
     if frame.height != header["requests"]:
@@ -82,26 +89,26 @@ def _column(source: Source, frame: Any, name: str) -> Any:
     return series.to_numpy().copy()
 
 
-def _runs(source: Source, frame: Any) -> Any:
+def _lists(source: Source, frame: Any, column: str) -> Any:
     import polars as pl
 
     flat = []
     counts = []
-    for name in ("run_token", "run_length"):
+    for name in LISTS[column]:
         if name not in frame.columns:
             raise source.error(f"column {name} is missing; found: {', '.join(frame.columns)}")
         series = frame[name]
         if series.dtype != pl.List(pl.Int64) or series.null_count():
             raise source.error(f"column {name} is {series.dtype}, must be List(Int64)")
         counts.append(series.list.len().to_numpy().astype(np.int64))
-        values = series.explode()
-        if values.null_count() or not counts[-1].all():
+        values = series.filter(series.list.len() > 0).explode()
+        if values.null_count() or (column != "forks" and not counts[-1].all()):
             raise source.error(f"column {name} has an empty list or a null in one")
-        flat.append(values.to_numpy().copy())
-    if not np.array_equal(*counts):
-        raise source.error("run_token and run_length differ in length")
+        flat.append(values.to_numpy().astype(np.int64))
+    if any(not np.array_equal(counts[0], other) for other in counts[1:]):
+        raise source.error(f"{' and '.join(LISTS[column])} differ in length")
     rows = np.concatenate(([0], np.cumsum(counts[0]))).astype(np.int64)
-    return rows, flat[0], flat[1]
+    return rows, *flat
 
 
 __all__ = ["dump", "read"]

@@ -36,6 +36,7 @@ def test_memory_is_weighted_by_time(three: Report) -> None:
         waste=182 / 400,
         shared=0.0,
         waste_of_held=(160 - 58) / 160,
+        saved=0.0,
     )
 
 

@@ -43,7 +43,7 @@ def test_the_fields_of_the_schema() -> None:
     ]
     assert list(run["memory"]) == [
         *("live", "reserved", "internal", "external", "cached", "idle", "waste", "shared"),
-        "waste_of_held",
+        *("waste_of_held", "saved"),
     ]
     assert {"mean", "peak"} <= set(run["batch"])
     assert list(run["binds"]) == ["memory", "max_seqs", "budget", "arrivals"]

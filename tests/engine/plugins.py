@@ -196,21 +196,26 @@ class TakingTurns:
         self._turn += 1
         running = list(view.running)
         first = self._turn % len(running) if running else 0
+        out: set[Any] = set()
         for seq in (running[first:] + running[:first])[: self._part]:
-            if seq in plan.preempted:
+            if seq in out:
                 continue
             while not view.grow(seq, seq.tokens):
-                victim = view.running[-1]
-                view.preempt(victim)
-                plan.preempted.append(victim)
-                plan.scheduled.pop(victim, None)
-                if victim is seq:
+                gone = view.preempt(view.running[-1])
+                plan.preempted.append(gone[0])
+                for each in gone:
+                    out.add(each)
+                    plan.scheduled.pop(each, None)
+                if seq in gone:
                     break
             else:
                 plan.scheduled[seq] = seq.tokens - seq.computed
         plan.blocked = bool(plan.preempted)
-        if view.waiting and not plan.preempted and len(view.running) < self._max_seqs:
+        taken = len(view.running) + view.pledged
+        if view.waiting and not plan.preempted and taken < self._max_seqs:
             seq = view.waiting[0]
+            if taken + view.width(seq) > self._max_seqs:
+                return plan
             want = seq.tokens - view.cached(seq)
             if view.admit(seq, seq.tokens):
                 plan.admitted.append(seq)

@@ -9,20 +9,18 @@ import pytest
 from agreement import Fixed
 from forked import forking_traces, lives
 from hypothesis import given
-from play import Watch
+from play import ENGINES, Watch
 
 from pagedsim.alloc.paged import Paged
 from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.alloc.radix import Radix
 from pagedsim.engine.recording import Recording, Window
-from pagedsim.engine.reference import ReferenceEngine
 from pagedsim.engine.schedulers import Orca, Vllm
 from pagedsim.errors import InputError, SpecError
 from pagedsim.trace.content import Content
-from pagedsim.trace.samples import Forks, members, with_beams
+from pagedsim.trace.lineage import members
+from pagedsim.trace.samples import Forks, with_beams
 from pagedsim.trace.trace import Trace
-
-ENGINES = [ReferenceEngine]
 
 
 class OneByOne(Vllm):

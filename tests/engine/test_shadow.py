@@ -20,10 +20,11 @@ from test_prefix_agrees import setups, sharing_traces
 from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.paged import Paged
 from pagedsim.alloc.prefix import PrefixPaged
+from pagedsim.alloc.prefix_tables import Tables
 from pagedsim.alloc.radix import Radix
 from pagedsim.engine.fast import FastEngine
 from pagedsim.engine.reference import ReferenceEngine
-from pagedsim.errors import SpecError
+from pagedsim.errors import ContractError, SpecError
 from pagedsim.protocols import Plan, View
 from pagedsim.trace.trace import Trace
 
@@ -139,7 +140,7 @@ def test_a_radix_tree_reads_back_its_content(
     replay(engine, trace, Radix(make().capacity, page=page), scheduler(), max_len)
 
 
-@pytest.mark.parametrize("engine", [ReferenceEngine])
+@pytest.mark.parametrize("engine", [FastEngine, ReferenceEngine])
 @given(trace=forking_traces(), setup=setups(), prefix=st.booleans())
 def test_samples_and_beams_read_back_their_content(
     engine: Any, trace: Trace, setup: Any, prefix: bool
@@ -195,3 +196,48 @@ def test_the_shadow_sees_a_stale_key() -> None:
         patch.setattr(PrefixPaged, "_forget", keeps)
         with pytest.raises(AssertionError):
             replay(ReferenceEngine, trace, PrefixPaged(6, block=2), Vllm(), 40)
+
+
+# Planted mistakes in what forks share, each of which the shadow must see.
+
+
+def _writes_in_place(patch: pytest.MonkeyPatch) -> None:
+    """The first to write does not copy."""
+    patch.setattr(Tables, "_copies", lambda self, table, tokens: False)
+
+
+def _gives_back_what_others_hold(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Paged, "_leave", lambda self, block: True)
+
+
+def _one_holder_too_few(patch: pytest.MonkeyPatch) -> None:
+    """A fork of two, and the first to end takes the blocks with it."""
+
+    def fork(self: Any, parent: Any, child: Any, tokens: int) -> None:
+        self._tables[child] = self._tables[parent].copy()
+
+    patch.setattr(Paged, "fork", fork)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        _writes_in_place,
+        _gives_back_what_others_hold,
+        _one_holder_too_few,
+    ],
+)
+def test_the_shadow_sees_what_forks_must_not_do(plant: Any) -> None:
+    from pagedsim.engine.schedulers import Vllm
+
+    trace = Trace.build("t", [0, 0], [5, 3], [6, 9], samples=[3, 2], sample_output=[2, 6, 4, 9, 9])
+
+    def both() -> None:
+        for pool in (Paged, PrefixPaged):
+            replay(ReferenceEngine, trace, pool(30, block=4), Vllm(), 40)
+
+    both()
+    with pytest.MonkeyPatch.context() as patch:
+        plant(patch)
+        with pytest.raises((AssertionError, ContractError)):
+            both()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import strategies as st
 
-from pagedsim.trace import Trace
+from pagedsim.trace import Trace, samples
 
 COLUMNS = (
     *("arrival_ns", "prompt", "output", "run_rows", "run_token", "run_length", "output_token"),
-    *("salt", "priority", "samples", "session", "parent", "think_ns"),
+    *("salt", "priority", "samples", "session", "parent", "think_ns", "beam"),
 )
 ABOUT = ("name", "timed", "load", "format", "notes", "dropped", "extra")
 
@@ -33,6 +35,8 @@ def traces(draw: st.DrawFn, *, content: bool | None = None, most: int = 12) -> T
         runs = (cuts, [first for first, _ in flat], [length for _, length in flat])
         tokens = column(0, 12) if draw(st.booleans()) else None
     columns = {}
+    outputs = column(1, 9)
+    more: dict[str, Any] = {}
     if draw(st.booleans()):
         columns = {
             "salt": column(0, 2),
@@ -42,20 +46,42 @@ def traces(draw: st.DrawFn, *, content: bool | None = None, most: int = 12) -> T
             "parent": column(-1, rows - 1),
             "think_ns": column(-1, 10**12),
         }
+        more = draw(_samples(columns["samples"], outputs))
     return Trace.build(
         draw(st.text(max_size=6)),
         column(0, 10**15) if draw(st.booleans()) else sorted(column(0, 9)),
         prompt,
-        column(1, 9),
+        outputs,
         runs=runs,
         output_token=tokens,
         columns=columns,
+        **more,
         format="made",
         load=draw(st.text(max_size=6)),
         timed=draw(st.booleans()),
         dropped=draw(st.integers(0, 3)),
         extra=draw(st.sampled_from([{}, {"block": 16}])),
     )
+
+
+@st.composite
+def _samples(draw: st.DrawFn, samples: list[int], outputs: list[int]) -> dict[str, Any]:
+    """Lengths of samples, beams and their forks, each now and then."""
+    beam = [draw(st.sampled_from([0, 0, 1])) if count > 1 else 0 for count in samples]
+    cuts, forks, lengths = [0], [], []
+    for count, output, together in zip(samples, outputs, beam, strict=True):
+        own = [output] + [draw(st.integers(1, output)) for _ in range(count - 1)]
+        lengths += [output] * count if together else draw(st.permutations(own))
+        if together:
+            slots = [draw(st.integers(-1, count - 1)) for _ in range(1, output)]
+            forks += [
+                (at, slot, (slot + 1) % count) for at, slot in enumerate(slots, 1) if slot >= 0
+            ]
+        cuts.append(len(forks))
+    found: dict[str, Any] = {"beam": beam, "sample_output": lengths}
+    if forks:
+        found["forks"] = (cuts, *zip(*forks, strict=True))
+    return found
 
 
 def tokens(trace: Trace, row: int) -> list[int]:
@@ -68,4 +94,7 @@ def tokens(trace: Trace, row: int) -> list[int]:
 def same(left: Trace, right: Trace) -> bool:
     """Whether all columns and facts but the sha256 are equal."""
     columns = all(np.array_equal(getattr(left, key), getattr(right, key)) for key in COLUMNS)
+    columns &= np.array_equal(samples.outputs(left), samples.outputs(right))
+    forks = [trace.forks or samples.no_forks(len(trace)) for trace in (left, right)]
+    columns &= all(np.array_equal(*pair) for pair in zip(*forks, strict=True))
     return columns and all(getattr(left, key) == getattr(right, key) for key in ABOUT)

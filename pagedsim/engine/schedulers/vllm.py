@@ -97,6 +97,8 @@ class Vllm:
         wants = {}
         for seq in batch.prefilling:
             want = min(seq.tokens - seq.computed, chunk)
+            if not want:  # a beam that waits for others
+                continue
             if want > budget:
                 if seq is not view.running[-1]:
                     return None

@@ -212,6 +212,7 @@ class PrefixPaged(Tables):
             self._all_key[taken] = -1
             self._keys -= len(keys)
             self._cached -= len(keys)
+            self._evicted += len(keys)
 
     def _name(self, held: Held, full: int) -> None:
         """Give keys to those of the first `full` blocks, all full, that have none yet."""
@@ -253,6 +254,7 @@ class PrefixPaged(Tables):
         key = self._key[block]
         self._key[block] = -1
         self._cached -= 1
+        self._evicted += 1
         if key in self._more:
             self._forget_one_of(self._more[key], block, key)
         else:

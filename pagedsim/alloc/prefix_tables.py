@@ -44,6 +44,7 @@ class Tables:
         self._tables: dict[Sequence, Held] = {}
         self._holders, self._all_holders = shared_memory(blocks)
         self._cached = 0  # free blocks with a key
+        self._evicted = 0  # blocks whose key was dropped
         self._shared = 0  # Σ (holders - 1) over held blocks
         self._tails: dict[int, int] = {}  # shared block that is not full -> its stored tokens
         self._short = 0  # slots of `_shared` that hold nothing, in such blocks
@@ -74,6 +75,11 @@ class Tables:
         held = self.capacity - len(self._free) * self.block
         shared = self._shared * self.block - self._short
         return Usage(held, self._cached * self.block, shared)
+
+    @property
+    def evicted(self) -> int:
+        """Slots of cached blocks that were taken for something else."""
+        return self._evicted * self.block
 
     def table(self, seq: Sequence, /) -> tuple[int, ...]:
         """Block ids in token order."""

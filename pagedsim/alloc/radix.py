@@ -121,6 +121,11 @@ class Radix:
         held = self.capacity - tree.available - tree.evictable
         return Usage(held, tree.evictable, self._paths - tree.protected)
 
+    @property
+    def evicted(self) -> int:
+        """Slots of nodes that were evicted."""
+        return self.tree.evicted
+
     def table(self, seq: Sequence, /) -> tuple[int, ...]:
         """Page ids in token order."""
         return tuple(self._of(seq).pages())

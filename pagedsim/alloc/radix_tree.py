@@ -62,6 +62,7 @@ class RadixTree:
         self.page, self.pages = page, pages
         self.free = FreePages(pages, back=page == 1)
         self.evictable = self.protected = 0
+        self.evicted = 0  # slots, ever
         self.rank = evict.rank
         self.roots: dict[int, Node] = {}
         self.queue: list[tuple[Any, int, Node]] = []  # candidates by rank; see `_offer`
@@ -229,6 +230,7 @@ class RadixTree:
         self._nodes -= 1
         size = len(node.pages) * self.page
         self.evictable -= size
+        self.evicted += size
         self._offer(parent)
         return size
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -31,6 +32,7 @@ from pagedsim.trace.trace import Trace
 if TYPE_CHECKING:
     import polars as pl
 
+GIB = 1 << 30  # bytes
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
@@ -106,6 +108,16 @@ class Report:
         )
 
     @cached_property
+    def saved(self) -> results.Saved:
+        """By sharing, in tokens. It is constant inside a window, so windows have the peak."""
+        shared, live = self.integrals["shared"], self.integrals["live"]
+        return results.Saved(
+            tokens_mean=integrals.share(shared, self.busy_ns),
+            tokens_peak=int(self.timed.column("shared").max(initial=0)),
+            share=integrals.share(shared, live + shared),
+        )
+
+    @cached_property
     def _by_step(self) -> tuple[dict[str, Spread], results.Compute | None]:
         """What no sum tells, in one pass over the steps."""
         return by_step(self.timed, (*TERMS, "shared", "held"), self.steptime)
@@ -169,7 +181,8 @@ class Report:
     @cached_property
     def prefix(self) -> results.Prefix:
         """Hits over first admissions."""
-        return requests.prefix(self.recording.requests, self.trace, self.arrived)
+        found = requests.prefix(self.recording.requests, self.trace, self.arrived)
+        return msgspec.structs.replace(found, evicted_tokens=self.recording.evicted)
 
     @cached_property
     def span(self) -> results.Span | None:
@@ -214,6 +227,7 @@ class Report:
             blocked=self.blocked,
             span=self.span,
             memory_spread=self.memory_spread,
+            saved=self.saved,
             compute=self.compute,
             refused_token_share=refused,
             truncated_token_share=cut,
@@ -263,12 +277,24 @@ def report(
 def result(
     runs: Sequence[Report | Run], device: results.DeviceInfo, trace: Trace
 ) -> results.Result:
-    """The result file of runs of one trace on one device."""
+    """The result file of runs of one trace on one device. What was saved gets its GiB here."""
+    found = (run.run if isinstance(run, Report) else run for run in runs)
     return results.Result(
         trace=requests.trace_info(trace),
         device=device,
-        runs=tuple(run.run if isinstance(run, Report) else run for run in runs),
+        runs=tuple(_in_gib(run, device.kv_bytes_per_token) for run in found),
     )
+
+
+def _in_gib(run: Run, token: float | None) -> Run:
+    saved = run.saved
+    if saved is None or token is None:
+        return run
+    mean, peak = saved.tokens_mean, saved.tokens_peak * token / GIB
+    saved = msgspec.structs.replace(
+        saved, gib_mean=None if mean is None else mean * token / GIB, gib_peak=peak
+    )
+    return msgspec.structs.replace(run, saved=saved)
 
 
 __all__ = ["Report", "SupportsBounds", "report", "result"]

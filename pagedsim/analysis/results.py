@@ -59,6 +59,19 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     saved: float | None = None  # by sharing, of what would be held without it
 
 
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """What sharing saved, in tokens that another did not have to store; GiB of the whole model.
+
+    `share`: of all tokens stored by running sequences, each as often as it is theirs.
+    """
+
+    tokens_mean: float | None
+    tokens_peak: int
+    share: float | None
+    gib_mean: float | None = None  # where the KV bytes of a token are known
+    gib_peak: float | None = None
+
+
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Running sequences: time-weighted mean, and the most at once."""
 
@@ -77,12 +90,16 @@ class Binds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prefix(msgspec.Struct, frozen=True, kw_only=True):
-    """Prompt tokens of first admissions, and those of them found in the cache."""
+    """Prompt tokens of first admissions, and those of them found in the cache.
+
+    `evicted_tokens` are of the whole run; None where the allocator does not count them.
+    """
 
     prompt_tokens: int
     hit_tokens: int
     hit_rate: float | None
     resumed_hit_tokens: int = 0
+    evicted_tokens: int | None = None
 
 
 class Throughput(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,6 +208,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     truncated_requests: tuple[int, ...] = ()
     seeds: Seeds | None = None
     samples: int = 0  # sequences that finished requests returned
+    saved: Saved | None = None
 
 
 class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -282,6 +300,7 @@ __all__ = [
     "Refused",
     "Result",
     "Run",
+    "Saved",
     "Seeds",
     "Span",
     "Spread",

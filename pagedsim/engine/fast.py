@@ -39,6 +39,7 @@ from pagedsim.protocols import (
     SupportsBlocks,
     SupportsHold,
     SupportsSteady,
+    evicted,
     fruitless_steps,
 )
 from pagedsim.trace.content import Content, foresee
@@ -314,6 +315,7 @@ class FastEngine:
             requests=columns(rows, self.trace, self.source.refused, self.state.max_len),
             refused=tuple(self.source.refused),
             free=() if blocks is None else tuple(blocks.free_blocks()),
+            evicted=evicted(self.allocator),
         )
 
 

@@ -120,6 +120,7 @@ class Recording:
     requests: Requests
     refused: tuple[Refusal, ...]
     free: tuple[int, ...] = field(default=())  # the free list at the end, where there is one
+    evicted: int | None = None  # slots of cached content dropped in all, where that is counted
 
     def column(self, name: str) -> Int64:
         """One column of `windows` by the name of its field in `Window`."""

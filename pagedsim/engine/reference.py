@@ -28,6 +28,7 @@ from pagedsim.protocols import (
     SupportsFork,
     SupportsHold,
     SupportsRank,
+    evicted,
     fruitless_steps,
     headroom,
 )
@@ -312,6 +313,7 @@ class ReferenceEngine:
             requests=results(rows, {refusal.row for refusal in self.refused}, self.max_len),
             refused=tuple(self.refused),
             free=tuple(free),
+            evicted=evicted(self.allocator),
         )
 
 

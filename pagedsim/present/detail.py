@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pagedsim.analysis.results import TERMS, Result, Run, Stats
+from pagedsim.analysis.results import TERMS, Result, Run, Saved, Stats
 from pagedsim.present.bars import STYLES
 from pagedsim.present.numbers import count, per_cent, requests, significant
 from pagedsim.present.palette import MEANING
@@ -62,9 +62,21 @@ def _account(run: Run) -> Table:
         Text(f"{held} % of what is held is not live"),
     )
     if run.memory.shared:
-        saved = f"by sharing: {per_cent(run.memory.saved)} % of what would be held without it"
-        table.add_row("saved", Text(per_cent(run.memory.shared)), *("", "", ""), Text(saved))
+        spread = run.memory_spread.get("shared")
+        over_time = (spread.p50, spread.p99, spread.max) if spread else (None, None, None)
+        table.add_row(
+            Text("saved"),
+            *(Text(per_cent(share)) for share in (run.memory.shared, *over_time)),
+            Text(f"by sharing: {per_cent(run.memory.saved)} % of what would be held without it"),
+        )
     return table
+
+
+def _saved(saved: Saved) -> str:
+    text = f"{significant(saved.tokens_mean)} tokens mean, {count(saved.tokens_peak)} peak"
+    if saved.gib_mean is not None:
+        text += f" ({significant(saved.gib_mean)} and {significant(saved.gib_peak)} GiB)"
+    return f"{text}; {per_cent(saved.share)} % of all stored"
 
 
 def _facts(run: Run) -> list[RenderableType]:
@@ -87,10 +99,18 @@ def _facts(run: Run) -> list[RenderableType]:
         "preemptions": f"{run.preemptions:,} of {requests(run.preempted_requests)},"
         f" {count(run.recomputed_tokens)} tokens computed again",
     }
+    if run.prefix.resumed_hit_tokens:
+        lines["found again"] = (
+            f"{count(run.prefix.resumed_hit_tokens)} tokens in the cache after preemptions"
+        )
+    if run.saved and run.saved.tokens_peak:
+        lines["sharing saves"] = _saved(run.saved)
     if run.prefix.hit_tokens:
         lines["prefix hits"] = (
             f"{per_cent(run.prefix.hit_rate)} % of {count(run.prefix.prompt_tokens)} prompt tokens"
         )
+    if run.prefix.evicted_tokens:
+        lines["evicted"] = f"{count(run.prefix.evicted_tokens)} tokens of cached content"
     if run.compute:
         lines["steps bound by"] = (
             f"compute {per_cent(run.compute.compute_bound)} %,"

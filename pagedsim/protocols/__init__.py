@@ -25,6 +25,7 @@ from pagedsim.protocols.memory import (
     Allocator,
     Future,
     SupportsBlocks,
+    SupportsEvictions,
     SupportsExtend,
     SupportsFill,
     SupportsForesight,
@@ -32,6 +33,7 @@ from pagedsim.protocols.memory import (
     SupportsHoles,
     SupportsSlots,
     Usage,
+    evicted,
     headroom,
 )
 from pagedsim.protocols.schedule import (
@@ -75,6 +77,7 @@ __all__ = [
     "Sequence",
     "StepTime",
     "SupportsBlocks",
+    "SupportsEvictions",
     "SupportsExtend",
     "SupportsFew",
     "SupportsFill",
@@ -90,6 +93,7 @@ __all__ = [
     "Usage",
     "View",
     "batched",
+    "evicted",
     "fruitless_steps",
     "headroom",
 ]

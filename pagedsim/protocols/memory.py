@@ -176,6 +176,18 @@ class SupportsHoles(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsEvictions(Protocol):
+    """An allocator that counts the content that it dropped to give its slots to others."""
+
+    evicted: int  # slots, since it was made
+
+
+def evicted(allocator: Allocator) -> int | None:
+    """Slots whose content was dropped so far; None if the allocator does not count them."""
+    return allocator.evicted if isinstance(allocator, SupportsEvictions) else None
+
+
 def headroom(allocator: Allocator, share: float) -> int:
     """Slots of a watermark: ``int(share · blocks)`` whole blocks, or ``int(share · capacity)``.
 
@@ -190,6 +202,7 @@ __all__ = [
     "Allocator",
     "Future",
     "SupportsBlocks",
+    "SupportsEvictions",
     "SupportsExtend",
     "SupportsFill",
     "SupportsForesight",
@@ -197,5 +210,6 @@ __all__ = [
     "SupportsHoles",
     "SupportsSlots",
     "Usage",
+    "evicted",
     "headroom",
 ]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from records import SECOND, random_runs, recording, requests, three_steps, window
 
 from pagedsim.analysis import results
-from pagedsim.analysis.report import Report, report
+from pagedsim.analysis.report import Report, report, result
 from pagedsim.analysis.results import TERMS, Stats
 from pagedsim.engine.recording import Recording, Status
 from pagedsim.errors import SpecError
@@ -44,6 +44,35 @@ def test_the_spread_is_over_time(three: Report) -> None:
     assert three.memory_spread["live"] == results.Spread(0.08, 0.1, 0.2, 0.2, 0.2)
     assert three.memory_spread["idle"].max == 0.7
     assert three.batch.spread == results.Spread(1, 1, 2, 2, 2)
+
+
+def test_what_sharing_saved() -> None:
+    """10 slots for 1 s, then 40 for 3 s, of 30 and 60 live: (10 + 120) / 4 s, of 340 stored."""
+    run = recording(
+        [
+            window(step=0, start_ns=0, end_ns=SECOND, live=30, shared=10, batch=1),
+            window(step=1, start_ns=SECOND, end_ns=4 * SECOND, live=60, shared=40, batch=1),
+        ],
+        requests(arrival_ns=[0], admitted_ns=[0], finish_ns=[4 * SECOND], generated=[3]),
+        evicted=32,
+    )
+    trace = Trace.build("t", [0], [5], [3])
+    made = report(run, trace, name="t")
+    assert made.saved == results.Saved(tokens_mean=32.5, tokens_peak=40, share=130 / 340)
+    assert made.prefix.evicted_tokens == 32
+    first = report(run, trace, name="t", window="0:1")
+    assert first.saved == results.Saved(tokens_mean=10.0, tokens_peak=10, share=0.25)
+    device = results.DeviceInfo(
+        model="m", gpu="g", kv_bytes_per_token=1 << 20, capacity_tokens=100, source=""
+    )
+    saved = result([made], device, trace).runs[0].saved
+    assert saved is not None
+    assert (saved.gib_mean, saved.gib_peak) == (32.5 / 1024, 40 / 1024)
+    assert saved.share == made.saved.share
+    unknown = results.DeviceInfo(
+        model=None, gpu=None, kv_bytes_per_token=None, capacity_tokens=100, source=""
+    )
+    assert result([made], unknown, trace).runs[0].saved == made.saved
 
 
 def test_the_batch_and_what_binds_it(three: Report) -> None:

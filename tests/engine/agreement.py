@@ -110,3 +110,4 @@ def assert_equal(fast: Recording, reference: Recording, price: Any) -> None:
         assert mine == other
     assert len(ours) == len(theirs)
     assert fast.free == reference.free
+    assert fast.evicted == reference.evicted

@@ -75,6 +75,14 @@ def test_other_simulators_and_the_hand_loop() -> None:
     assert "ai-dynamo is not installed here" in said or "ai-dynamo, its own step times" in said
 
 
+def test_caches() -> None:
+    said = run("caches", "chat-shared", "--limit", 60, "--repeat", 1)
+    assert said.count("allocator, ") == 6  # timed, and in the table
+    assert "curve, lru, every capacity 0." in said
+    if "kvcache-simulator is not installed here" not in said:
+        assert "hit counts of kvcache-simulator equal" in said
+
+
 def test_reading_two_formats(tmp_path: Path) -> None:
     csv = tmp_path / "small.csv"
     csv.write_text(

@@ -6,8 +6,8 @@ order events and measure nothing. Ranks of one policy are compared with each oth
 ranks: the node that was made first; of blocks, what was given back first, and of one release the
 table's last block first.
 
-`Optimal` knows the future, which no engine does: what it reaches is a bound, and docs/model.md says
-of what.
+`Optimal` knows the future, which no engine does: what it reaches is a bound, and docs/eviction.md
+says of what.
 """
 
 from __future__ import annotations

@@ -82,8 +82,7 @@ class FastEngine:
         )
         self.pricer = Pricer(steptime)
         self.recorder = Recorder()
-        self.steps = 0
-        self._fruitless = 0
+        self.steps = self._fruitless = 0
         observers = tuple(observers)
         self._watch = Watch(observers, self.state, self._arrive) if observers else None
         self._progress = progress
@@ -298,9 +297,8 @@ class FastEngine:
         if self.forks:
             self._requests[row], first = self.forks.request(row, priority, salt, arrival_ns)
             return first
-        request = Request(row, prompt, output, priority, salt, end, arrival_ns, self._content)
-        self._requests[row] = request
-        return request
+        made = Request(row, prompt, output, priority, salt, end, arrival_ns, self._content)
+        return self._requests.setdefault(row, made)
 
     def _recording(self) -> Recording:
         for row, arrival_ns in self.source.refused_ns.items():

@@ -33,7 +33,6 @@ from pagedsim.errors import ContractError
 from pagedsim.protocols import (
     Allocator,
     Observer,
-    Plan,
     Scheduler,
     StepTime,
     SupportsBlocks,
@@ -146,7 +145,7 @@ class FastEngine:
         state, now = self.state, self.state.now_ns
         state.forget()
         plan = self.scheduler.plan(state)
-        step = self._step(plan)
+        step = step_of(plan, state.batch)
         self._order = None if plan.decoding else list(plan.scheduled)
         decoding, others, behind = step
         if not decoding and not others and not plan.preempted:
@@ -201,9 +200,6 @@ class FastEngine:
             and self._steady.undisturbed(state)
             and self.env.peek() == _FOR_EVER
         )
-
-    def _step(self, plan: Plan) -> Step:
-        return step_of(plan, self.state.batch)
 
     def _horizon(self) -> float:
         """Nanoseconds from now until something from outside could change a step.
@@ -298,7 +294,8 @@ class FastEngine:
             self._requests[row], first = self.forks.request(row, priority, salt, arrival_ns)
             return first
         made = Request(row, prompt, output, priority, salt, end, arrival_ns, self._content)
-        return self._requests.setdefault(row, made)
+        self._requests[row] = made
+        return made
 
     def _recording(self) -> Recording:
         for row, arrival_ns in self.source.refused_ns.items():

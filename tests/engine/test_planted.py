@@ -13,7 +13,6 @@ import pytest
 from cases import Endless, cases, examples
 from hypothesis import HealthCheck, Phase, given, settings
 
-from pagedsim.engine import fast
 from pagedsim.engine import fast as fast_module
 from pagedsim.engine import glide as glide_module
 from pagedsim.engine import jump as jump_module
@@ -379,7 +378,7 @@ def a_jump_beside_those_left_out(patch: pytest.MonkeyPatch) -> None:
     """It forgets that some decode and have no part in it."""
     wrap(
         patch,
-        fast,
+        fast_module,
         "step_of",
         lambda was: lambda plan, batch: was(plan, batch)._replace(behind=[]),
     )

@@ -25,6 +25,7 @@ for _name, _command in (
     ("shift", trace_cut.shift),
     ("merge", trace_cut.merge),
     ("filter", trace_cut.filter_),
+    ("anonymise", trace_cut.anonymise),
 ):
     app.command(_name)(_command)
 

@@ -114,6 +114,32 @@ def filter_(
     _one(source, out, json, lambda trace: cut.keep(trace, **bounds))
 
 
+def anonymise(
+    source: _In,
+    out: _Out,
+    round_to: Annotated[
+        int, counted("--round", most=1 << 20, help="lengths to multiples of N tokens")
+    ] = 1,
+    jitter: Annotated[
+        float | None, measured("--jitter", most=1e9, help="move times by up to X seconds")
+    ] = None,
+    seed: Annotated[
+        int | None,
+        counted("--seed", least=0, most=1 << 62, help="of the jitter  [drawn, and not kept]"),
+    ] = None,
+    json: _Json = None,
+) -> None:
+    """Drop names and ids, round lengths, jitter times; says what a reader could still learn."""
+    from pagedsim.trace.anonymise import anonymise as told_less
+
+    _one(
+        source,
+        out,
+        json,
+        lambda trace: told_less(trace, round_to=round_to, jitter_s=jitter or 0.0, seed=seed),
+    )
+
+
 def _bounds(name: str, text: str) -> Any:
     from pagedsim.trace.cut import Bounds
 
@@ -179,4 +205,4 @@ def _table(found: dict[str, Any], console: Any) -> None:
     console.print(table)
 
 
-__all__ = ["filter_", "head", "merge", "sample", "shift"]
+__all__ = ["anonymise", "filter_", "head", "merge", "sample", "shift"]

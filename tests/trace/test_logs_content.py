@@ -96,6 +96,28 @@ def test_answers_are_content_of_the_next_turn(tmp_path: Path, tokenizer: str) ->
     assert tokens(changed, 1)[len(tokens(changed, 0))] != changed.output_token[0]
 
 
+def test_what_a_cache_of_answers_hits(tmp_path: Path, tokenizer: str) -> None:
+    """Each turn hits the whole blocks stored of the turn before, its answer's among them."""
+    lines = talk(0, 4)
+    for line in lines:
+        del line["usage"]["prompt_tokens"]
+    block = 4
+    trace = read(write(tmp_path / "log", lines), tokenizer=tokenizer, block=block).trace
+    asked = int((trace.prompt // block).sum())
+    hit = sum(
+        int(trace.prompt[row] + trace.output[row] - 1) // block for row in range(len(trace) - 1)
+    )
+    assert stats.reuse(trace, block).with_outputs == hit / asked
+
+
+def test_think_times(tmp_path: Path) -> None:
+    lines = talk(0)
+    lines[0]["latency_ms"] = 2500
+    lines[1]["end_time"] = lines[1]["created"] + 90  # after the next turn: no think time
+    trace = read(write(tmp_path / "log", lines)).trace
+    assert trace.think_ns.tolist() == [-1, 57_500_000_000, -1]
+
+
 def test_equal_logs_give_equal_bytes(tmp_path: Path, tokenizer: str) -> None:
     from pagedsim.trace import own
 

@@ -61,7 +61,7 @@ def outline(recording: Recording, bins: int = 200) -> Outline:
     began, over = int(windows[0, _AT["start_ns"]]), int(windows[-1, _AT["end_ns"]])
     width = max(-(-(over - began) // bins), 1)
     at, rows = np.zeros(0, np.int64), np.zeros((0, len(COLUMNS)), np.int64)
-    for more_at, more_rows in _stretches(recording):
+    for more_at, more_rows in stretches(recording):
         at, rows = np.concatenate((at, more_at)), np.concatenate((rows, more_rows))
         stay = _picked((at - began) // width, rows)
         at, rows = at[stay], rows[stay]
@@ -92,8 +92,11 @@ def queue(recording: Recording, bins: int = 200) -> Outline:
     return Outline(at - first_arrival(recording), waiting, ("queue",))
 
 
-def _stretches(recording: Recording) -> Iterator[tuple[Int64, Int64]]:
-    """Times and rows of `COLUMNS`, two a stretch, in order of time; a chunk of windows at once."""
+def stretches(recording: Recording) -> Iterator[tuple[Int64, Int64]]:
+    """Times (ns of the run's clock) and rows of `COLUMNS`, two a stretch, in order of time.
+
+    A chunk of windows at once; every step lies on a straight line between the two of its stretch.
+    """
     starts = recording.starts
     starts = starts[np.lexsort((starts[:, 1], starts[:, 0]))]
     for first in range(0, len(recording.windows), CHUNK):
@@ -180,4 +183,4 @@ def quantiles(values: npt.ArrayLike, points: int = 400) -> tuple[list[float], li
     return ((places + 1) / count).tolist(), ordered[places].tolist()
 
 
-__all__ = ["COLUMNS", "Outline", "outline", "quantiles", "queue"]
+__all__ = ["COLUMNS", "Outline", "outline", "quantiles", "queue", "stretches"]

@@ -220,6 +220,12 @@ class Options:
             "--report", metavar="FILE", panel=_OUT, help="one HTML page that needs nothing else"
         ),
     ] = None
+    perfetto: Annotated[
+        str | None,
+        option(
+            "--perfetto", metavar="FILE", panel=_OUT, help="a timeline for ui.perfetto.dev: .json"
+        ),
+    ] = None
     quiet: Annotated[bool, option("--quiet", "-q", panel=_OUT, help="no table")] = False
     no_color: Annotated[bool, option("--no-color", panel=_OUT, help="no colours")] = False
     engine: Annotated[

@@ -24,7 +24,7 @@ _TABLES: dict[str, Callable[[str, Report], None]] = {
     "series_steps": lambda to, report: series.write_steps(to, report.recording, report.steptime),
     "requests": lambda to, report: series.write_requests(to, report.recording, report.trace),
 }
-_ENDINGS = {"figure": formats.FIGURES, "report": formats.PAGES}
+_ENDINGS = {"figure": formats.FIGURES, "report": formats.PAGES, "perfetto": formats.TIMELINES}
 
 
 def writable(files: Files, taken: dict[str, str], runs: int) -> None:
@@ -87,6 +87,11 @@ def write(result: Result, reports: Sequence[Report], files: Files, no_color: boo
             from pagedsim.present import page
 
             page.save(result, reports, target(path))
+    if (path := files.get("perfetto")) is not None:
+        with busy("writing the timeline", no_color=no_color):
+            from pagedsim.present import perfetto
+
+            perfetto.save(reports, target(path))
     return said
 
 

@@ -40,6 +40,7 @@ def execute(
     if options.engine_log is not None:
         taken[os.path.realpath(options.engine_log)] = "the engine's log"
     files = {**files, "json": options.json, "figure": options.figure, "report": options.report}
+    files["perfetto"] = options.perfetto
     writable(files, taken, len(given or default))
     span.parse(options.window)
     _one_load(options)

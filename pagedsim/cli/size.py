@@ -166,6 +166,8 @@ def size(
     older_print: Annotated[
         bool, option("--older-print", panel=_GROUPS, help="the lines as older versions print them")
     ] = False,
+    quiet: Annotated[bool, option("--quiet", "-q", help="no table")] = False,
+    no_color: Annotated[bool, option("--no-color", help="no colours")] = False,
 ) -> None:
     """How much KV a model on a GPU has room for, estimated, stated, or as vLLM sizes it."""
     from pagedsim.device.device import make_device
@@ -201,6 +203,8 @@ def size(
             shape,
             json,
             source,
+            quiet=quiet,
+            no_color=no_color,
             available=available,
             max_len=max_len,
             max_batched_tokens=limit,
@@ -252,8 +256,8 @@ def size(
     )
     result = size_device(device, max_len=max_len, tokens=work)
     write_json(json, result)
-    if json != "-":
-        show(result)
+    if json != "-" and not quiet:
+        show(result, no_color=no_color)
 
 
 def _refuse(why: str, **given: bool) -> None:

@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from pagedsim.device.shape import Model
 
 
-def start_up(model: Model, json: str | None, source: list[str], **choices: Any) -> None:
+def start_up(
+    model: Model,
+    json: str | None,
+    source: list[str],
+    *,
+    quiet: bool,
+    no_color: bool,
+    **choices: Any,
+) -> None:
     """Size `model` as the engine starts it up, and say so."""
     from dataclasses import replace
 
@@ -22,8 +30,8 @@ def start_up(model: Model, json: str | None, source: list[str], **choices: Any) 
     result = size_as_engine(model, Choices(**choices))
     result = replace(result, notes=[*source, *result.notes])
     write_json(json, result)
-    if json != "-":
-        show_startup(result)
+    if json != "-" and not quiet:
+        show_startup(result, no_color=no_color)
 
 
 def available_bytes(

@@ -40,13 +40,16 @@ def verify(
         str | None,
         option("--json", metavar="FILE", help="write JSON to FILE, - for standard output"),
     ] = None,
+    quiet: Annotated[
+        bool, option("--quiet", "-q", help="no table: the exit code says whether all agree")
+    ] = False,
     no_color: Annotated[bool, option("--no-color", help="no colours")] = False,
 ) -> None:
     """Replay recorded runs of real engines and compare step by step; exit 1 on any difference."""
     for path in filter(None, (*recordings, trace)):
         if json is not None and os.path.realpath(path) == os.path.realpath(json):
             raise SpecError(f"--json: {json} is compared as well: give another name")
-    outcomes = _shown(recordings, trace, engine, quiet=json == "-", no_color=no_color)
+    outcomes = _shown(recordings, trace, engine, quiet=quiet or json == "-", no_color=no_color)
     if json is not None:
         _write(json, outcomes)
     if any(outcome.difference for outcome in outcomes):

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from pagedsim.device.gpu import GIB
 from pagedsim.device.sizing import Sizing, WorkCounts
+from pagedsim.present.tables import console as make_console
 
 WIDTH = 80
 
 
-def show(result: Sizing) -> None:
+def show(result: Sizing, *, no_color: bool = False) -> None:
     """Print a sizing, at most 80 columns wide."""
-    console = Console(width=WIDTH, highlight=False)
+    console = make_console(no_color=no_color)
+    console.width = WIDTH
     d = result.device
     console.print(
         Text(f"{d.model} on {d.gpu}, tp {d.tp}, pp {d.pp}", "bold"),

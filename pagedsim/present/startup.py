@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from pagedsim.device.enginesize import EngineSizing
 from pagedsim.device.gpu import GIB
 from pagedsim.present.sizing import WIDTH, titled
+from pagedsim.present.tables import console as make_console
 
 
-def show_startup(result: EngineSizing) -> None:
+def show_startup(result: EngineSizing, *, no_color: bool = False) -> None:
     """Print a start-up, at most 80 columns wide."""
-    console = Console(width=WIDTH, highlight=False)
+    console = make_console(no_color=no_color)
+    console.width = WIDTH
     hybrid = "" if result.hybrid else ", without groups"
     console.print(
         Text(f"{result.model} as vLLM 0.33 starts up", "bold"),

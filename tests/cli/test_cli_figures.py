@@ -57,3 +57,15 @@ def test_a_page_is_written_beside_the_result(folder: Path) -> None:
     assert refused("compare", "t.csv", "--report", "r.html", "--figure", "r.html").startswith(
         "error: r.html: the name must end in"
     )
+
+
+def test_a_timeline_is_written_beside_the_result(folder: Path) -> None:
+    said = pagedsim("compare", *SMALL, "--perfetto", "p.json.gz", "-q")
+    assert (said.code, said.out, said.err) == (0, "", "")
+    assert (folder / "p.json.gz").read_bytes()[:2] == b"\x1f\x8b"
+    assert refused("compare", "t.csv", "--perfetto", "p.txt") == (
+        "error: p.txt: the name must end in .json or .json.gz"
+    )
+    assert refused("compare", "t.csv", "--perfetto", "p.json", "--json", "p.json").endswith(
+        "give another name"
+    )

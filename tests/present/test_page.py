@@ -177,6 +177,7 @@ def noise(windows: int, seed: int) -> Recording:
     columns: dict[str, Any] = dict.fromkeys(names, np.zeros(5000, np.int64))
     waits = rng.integers(0, 10**9, (3, 5000)).cumsum(axis=0)
     columns |= {"arrival_ns": ends, "admitted_ns": ends + waits[0], "generated": waits[0] % 9 + 2}
+    columns["longest"] = columns["generated"]
     columns |= {"first_token_ns": ends + waits[1], "finish_ns": ends + waits[2]}
     return Recording(
         capacity=499_995, max_len=99, windows=table, requests=Requests(**columns), refused=()

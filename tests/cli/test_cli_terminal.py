@@ -1,0 +1,61 @@
+"""Every command with a table can be told to be quiet or grey, and fits a narrow terminal."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from command import pagedsim, process
+from rich.cells import cell_len
+
+RUN = ("t.csv", "--kv-tokens", "4000", "--max-len", "2000")
+RECORDING = str(Path(__file__).parents[1] / "golden" / "vllm" / "exact60__apc_on_fullhit.jsonl.gz")
+COMMANDS = {
+    "replay": ("replay", *RUN),
+    "compare": ("compare", *RUN),
+    "curve": ("curve", "chat-shared", "--limit", "50"),
+    "size": ("size", "llama-3.1-8b", "--gpu", "h100"),
+    "verify": ("verify", RECORDING),
+}
+
+
+@pytest.mark.parametrize("words", COMMANDS.values(), ids=list(COMMANDS))
+def test_quiet_says_nothing_and_eighty_columns_are_enough(
+    folder: Path, words: tuple[str, ...]
+) -> None:
+    said = pagedsim(*words)
+    assert said.code == 0
+    assert max(map(cell_len, said.out.splitlines())) <= 80
+    assert "\x1b" not in said.out
+    assert pagedsim(*words, "--quiet") == (0, "", "")
+
+
+@pytest.mark.parametrize("words", [COMMANDS["compare"], COMMANDS["size"]], ids=["compare", "size"])
+def test_no_color_is_no_colour_on_a_terminal(folder: Path, words: tuple[str, ...]) -> None:
+    import pty
+    import re
+
+    master, slave = pty.openpty()
+    with process(*words, "--no-color", stdout=slave, env={"TERM": "xterm-256color"}) as ran:
+        os.close(slave)
+        shown = b""
+        try:
+            while part := os.read(master, 65536):
+                shown += part
+        except OSError:  # the terminal's other side is closed
+            pass
+        ran.communicate(timeout=50)
+    os.close(master)
+    assert ran.returncode == 0
+    styles = set(re.findall(rb"\x1b\[([0-9;]*)m", shown))
+    assert styles <= {b"0", b"1", b"2", b"3", b"1;2", b""}  # bold, dim, italic: no colours
+
+
+def test_a_reader_that_goes_away_is_no_error_of_a_sizing(folder: Path) -> None:
+    with process(*COMMANDS["size"]) as ran:
+        assert ran.stdout is not None
+        ran.stdout.close()
+        assert ran.stderr is not None
+        assert ran.stderr.read() == b""
+    assert ran.returncode == 141

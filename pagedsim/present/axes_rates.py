@@ -53,7 +53,13 @@ def hit_rates(
         second.tick_params(labelsize=SMALL, colors=FAINT)
         second.spines["top"].set_color(RULE)
         powers(second.xaxis, lambda value: f"{value:g}")
-    axes.legend(fontsize=SMALL, frameon=False, title="policy (◇ knee)", title_fontsize=SMALL)
+    axes.legend(
+        loc="lower right",
+        fontsize=SMALL,
+        frameon=False,
+        title="policy (◇ knee)",
+        title_fontsize=SMALL,
+    )
 
 
 def against_rate(
@@ -96,7 +102,7 @@ def against_rate(
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     plain_axes(axes, grid="y")
-    axes.legend(fontsize=SMALL, frameon=False)
+    axes.legend(loc="upper left", fontsize=SMALL, frameon=False)
 
 
 __all__ = ["against_rate", "hit_rates"]

@@ -12,6 +12,7 @@ from planted_allocators import PLANTED
 from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.paged import Paged
 from pagedsim.alloc.prefix import PrefixPaged
+from pagedsim.alloc.ranked import RankedPaged
 from pagedsim.alloc.radix import Radix
 from pagedsim.alloc.slots import Slots
 from pagedsim.testing import allocator_suite, check_allocator, profile, rejects
@@ -21,6 +22,7 @@ SHIPPED = [
     partial(Paged, free_order="0.11", null=0),
     PrefixPaged,
     partial(PrefixPaged, free_order="0.11"),
+    partial(RankedPaged, evict="lfu"),
     Radix,
     partial(Radix, evict="lfu"),
     partial(Slots, n=3),

@@ -129,8 +129,8 @@ class Paged:
     def extend(self, seqs: SequenceOf[Sequence], /) -> int:
         """One block to each of `seqs`, in order; how many got one."""
         if self._tails:
-            granted = (self.grow(seq, self.room(seq) + 1) for seq in seqs)
-            return sum(1 for _ in takewhile(bool, granted))
+            needs = [self.room(seq) + 1 for seq in seqs]  # before any of them leaves a tail
+            return sum(takewhile(bool, map(self.grow, seqs, needs)))
         free, tables = self._free, self._tables
         if len(seqs) > len(free):
             seqs = seqs[: len(free)]

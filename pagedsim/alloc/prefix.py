@@ -133,7 +133,8 @@ class PrefixPaged(Tables):
     def extend(self, seqs: SequenceOf[Sequence], /) -> int:
         """One block to each of `seqs`, in order; how many got one."""
         if self._tails:
-            return sum(takewhile(bool, (self.grow(seq, self.room(seq) + 1) for seq in seqs)))
+            needs = [self.room(seq) + 1 for seq in seqs]  # before any of them leaves a tail
+            return sum(takewhile(bool, map(self.grow, seqs, needs)))
         seqs = seqs[: len(self._free)]
         tables, key, holders = self._tables, self._key, self._holders
         for seq, block in zip(seqs, self._free.take(len(seqs)), strict=True):

@@ -190,6 +190,22 @@ class AllocatorMachine(RuleBasedStateMachine):
         """The last block of each is full with this step's token."""
         self.play.fill(_turned(self.filling(), turn, back))
 
+    @precondition(lambda self: not self.over and self.decoding())
+    @rule(who=_PICK, output=st.integers(1, 6))
+    @judged
+    def fork(self, who: int, output: int) -> None:
+        """Another that goes on where one that decodes stands."""
+        seqs = self.decoding()
+        parent = seqs[who % len(seqs)]
+        longest = min(self.play.subject.longest, MOST)
+        self.play.fork(parent, 1 + output % (longest - parent.computed + 1))
+
+    def decoding(self) -> list[Seq]:
+        """Who decodes, if there is `fork`."""
+        if not self.play.laws.has_forks:
+            return []
+        return [seq for seq in self.play.unfinished() if seq.computed == seq.tokens - 1]
+
     def full(self) -> list[Seq]:
         """Who decodes and has no room for the next token, if there is `extend`."""
         subject = self.play.subject

@@ -16,6 +16,7 @@ from pagedsim.protocols import (
     SupportsBlocks,
     SupportsExtend,
     SupportsFill,
+    SupportsFork,
     SupportsHoles,
     SupportsSlots,
 )
@@ -37,13 +38,14 @@ LAWS = {
     "empty": "everything released means nothing held",
     "hits": "hits are content that was stored, below the known tokens; a look-up changes nothing",
     "slots": "slots are in range, and two sequences share one for equal content alone",
-    "no move": "a stored token stays, or goes to a slot of equal content",
+    "no move": "a stored token stays, goes to a slot of equal content, or is copied on write",
     "no alias": "no token is written to a slot that another sequence holds",
     "content": "every stored token reads back",
     "usage": "usage is what the slots and tables say",
     "blocks": "tables and free list are all the blocks, each once",
     "holes": "the largest hole is free",
     "extend": "`extend` equals growing each by a token on a twin, up to the first refusal",
+    "fork": "a fork takes no slot, and its parent has what it had",
     "fill": "`fill` equals growing each to its room on a twin",
 }
 
@@ -51,6 +53,7 @@ PROTOCOLS: dict[str, Any] = {
     "SupportsBlocks": SupportsBlocks,
     "SupportsExtend": SupportsExtend,
     "SupportsFill": SupportsFill,
+    "SupportsFork": SupportsFork,
     "SupportsHoles": SupportsHoles,
     "SupportsSlots": SupportsSlots,
 }
@@ -91,6 +94,7 @@ class Laws:
         self.has_slots = isinstance(allocator, SupportsSlots)
         self.has_blocks = isinstance(allocator, SupportsBlocks)
         self.has_holes = isinstance(allocator, SupportsHoles)
+        self.has_forks = isinstance(allocator, SupportsFork)
         for key, protocol in PROTOCOLS.items():
             (judge.present if isinstance(allocator, protocol) else judge.absent).add(key)
 
@@ -241,11 +245,14 @@ class Laws:
 
     def _moved(self, seq: Seq, now: list[int]) -> None:
         """From what was shown before: only to a slot that holds the same."""
-        memory = self.model.memory
+        memory, stored = self.model.memory, self.model.stored.get(seq, 0)
         for at, before in enumerate(self.model.shown.get(seq, [])):
             if at < len(now) and now[at] == before:
                 continue
-            good = at < len(now) and memory.get(now[at]) == seq.prefixes[at]
+            equal = at < min(len(now), stored) and memory.get(now[at]) == seq.prefixes[at]
+            good = equal or (at < len(now) and self._copied(seq, before, now[at]))
+            if good and at < stored:
+                memory[now[at]] = seq.prefixes[at]
             self.hold(
                 "no move",
                 good,
@@ -253,11 +260,19 @@ class Laws:
             )
         self.judge.checked["no move"] += 1
 
+    def _copied(self, seq: Seq, before: int, now: int) -> bool:
+        """Whether it left a slot that others hold for one that nobody does."""
+        shown = [slots for other, slots in self.model.shown.items() if other is not seq]
+        held = any(before in slots for slots in shown)
+        return self.has_forks and held and not any(now in slots for slots in shown)
+
     def _shares(self, slot: int, who: list[tuple[Seq, int]]) -> None:
         """A slot of several sequences: at the same position, stored in all, equal content."""
         stored = self.model.stored
         equal = {(at, seq.prefixes[at]) for seq, at in who if at < stored[seq]}
         good = len(equal) == 1 and all(at < stored[seq] for seq, at in who)
+        if self.has_forks and not equal:  # the empty end of a block that forks share
+            good = len({at for _, at in who}) == 1
         self.hold("slots", good, lambda: f"slot {slot} is that of {_spots(who)}")
 
 

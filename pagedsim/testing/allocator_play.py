@@ -29,6 +29,7 @@ class Call(NamedTuple):
     spare: int
     known: int
     computed: int
+    child: Seq | None = None
 
 
 class Play:
@@ -153,8 +154,9 @@ class Play:
         self.hold("longest", len(self.stored) > 1, "refused though no other holds anything")
         self.laws.same("refusal", before, self.seen(), f"a refused growth of {seq}")
         if self.laws.has_blocks:
-            have = len(self.subject.table(seq))
-            self.free_blocks_are_below(-(-tokens // self.subject.block) - have)
+            have, block = len(self.subject.table(seq)), self.subject.block
+            copies = self.laws.has_forks and room < have * block
+            self.free_blocks_are_below(-(-tokens // block) - have + copies)
         return False
 
     def free_blocks_are_below(self, need: int) -> None:
@@ -217,6 +219,29 @@ class Play:
         for seq in seqs:
             self.compute(seq, seq.tokens)
 
+    def fork(self, parent: Seq, output: int) -> None:
+        """A child with what its parent stores, and an output of its own."""
+        stored, first = parent.computed, 1000 * (self.count + 1)
+        content = (*parent.content[:stored], *range(first, first + output))
+        child = Seq(self.count, parent.prompt, content, self.library, salt=parent.salt)
+        child.tokens, child.computed = stored + 1, stored
+        self.count += 1
+        before = self.seen()
+        self.call(
+            self.subject, "fork", parent, child, stored, said=f"fork({parent}, {child}, {stored})"
+        )
+        self.call(self.twin, "fork", parent, child, stored)
+        after = self.seen()
+        held, now = before["usage"].held, after["usage"].held
+        self.hold("fork", held == now, lambda: f"a fork took slots: {held} -> {now}")
+        for key in ("slots", "tables"):
+            if key in before:
+                self.hold("fork", before[key][parent] == after[key][parent], f"{key} of {parent}")
+        self.calls.append(Call("fork", parent, stored, 0, 0, parent.tokens, stored, child))
+        self.stored[child] = stored
+        if self.laws.has_slots:
+            self.laws.model.shown[child] = self.look(self.subject.slots, child).tolist()
+
     def misuse(self, pick: int) -> None:
         """What breaks the contract raises, and changes nothing."""
         before = self.seen()
@@ -238,11 +263,13 @@ class Play:
     def again(self) -> Any:
         """A third allocator in the same state: everything that was granted, once more."""
         third = self.make()
-        for kind, seq, tokens, whole, spare, known, computed in self.calls:
+        for kind, seq, tokens, whole, spare, known, computed, child in self.calls:
             now = seq.tokens, seq.computed
             seq.tokens, seq.computed = known, computed
             if kind == "release":
                 self.call(third, "release", seq)
+            elif kind == "fork":
+                self.call(third, "fork", seq, child, tokens)
             else:
                 more: dict[str, Any] = {"whole": whole, "spare": spare} if kind == "admit" else {}
                 good = self.call(third, kind, seq, tokens, **more)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from pagedsim.alloc.paged import Paged
+from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.errors import ContractError, SpecError
 from pagedsim.protocols import Sequence, SupportsBlocks, SupportsSlots, Usage, headroom
 from pagedsim.testing import (
@@ -124,6 +125,17 @@ def test_extend_is_growth_by_a_block_each() -> None:
     assert pool.extend([b]) == 0
     assert pool.extend([]) == 0
     assert pool.usage() == Usage(10)
+
+
+@pytest.mark.parametrize("pool", [Paged(5, block=4), PrefixPaged(5, block=4)])
+def test_extending_forks_is_growing_each_by_a_token(pool: Any) -> None:
+    """The last to hold a block that is not full keeps it, and needs no other."""
+    parent, child = sequence(0, 2, 6), sequence(0, 2, 6)
+    assert pool.admit(parent, 2)
+    pool.fork(parent, child, 2)
+    assert pool.extend([parent, child]) == 2
+    assert (pool.table(parent), pool.table(child)) == ((2,), (1,))
+    assert (pool.room(parent), pool.room(child)) == (4, 4)
 
 
 def test_a_refused_growth_changes_nothing() -> None:

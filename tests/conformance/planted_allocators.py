@@ -218,6 +218,34 @@ class LosesAnEvictedPage(Radix):
         return granted
 
 
+@plant("no alias", "calls", "within room", "usage")
+class NeverCopies(Paged):
+    """Missing copy on write: those that share a block that is not full write into it."""
+
+    def fork(self, parent: Any, child: Any, tokens: int, /) -> None:
+        super().fork(parent, child, tokens)
+        self._tails.clear()
+
+
+@plant("blocks", "usage", "no alias", "slots", "conservation", "calls", "content")
+class ForgetsForks(Paged):
+    """The first to leave takes the blocks of all with it."""
+
+    def fork(self, parent: Any, child: Any, tokens: int, /) -> None:
+        super().fork(parent, child, tokens)
+        self._more.clear()
+
+
+@plant("fork", "usage", "extend", "determinism")
+class ForksCopy(Paged):
+    """A fork copies the block that is not full at once."""
+
+    def fork(self, parent: Any, child: Any, tokens: int, /) -> None:
+        super().fork(parent, child, tokens)
+        if self._free:
+            self.grow(child, self.room(child) + 1)
+
+
 @in_space("longest")
 class NeverJoins(FirstFit):
     def give(self, start: int, size: int) -> None:

@@ -218,7 +218,7 @@ class LosesAnEvictedPage(Radix):
         return granted
 
 
-@plant("no alias", "calls", "within room", "usage")
+@plant("no alias", "calls", "within room", "usage", "conservation")
 class NeverCopies(Paged):
     """Missing copy on write: those that share a block that is not full write into it."""
 
@@ -227,7 +227,7 @@ class NeverCopies(Paged):
         self._tails.clear()
 
 
-@plant("blocks", "usage", "no alias", "slots", "conservation", "calls", "content")
+@plant("blocks", "usage", "no alias", "slots", "conservation", "calls", "content", "empty")
 class ForgetsForks(Paged):
     """The first to leave takes the blocks of all with it."""
 
@@ -236,7 +236,7 @@ class ForgetsForks(Paged):
         self._more.clear()
 
 
-@plant("fork", "usage", "extend", "determinism")
+@plant("fork", "usage", "extend", "determinism", "empty", "conservation")
 class ForksCopy(Paged):
     """A fork copies the block that is not full at once."""
 

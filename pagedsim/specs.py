@@ -181,6 +181,24 @@ def make_steptime(spec: str, *, device: Device | None = None) -> StepTime:
     return cast(StepTime, _make("step time", parse(spec), STEPTIMES, parts))
 
 
+def part_of(text: str) -> tuple[Callable[..., Any], dict[str, Value]]:
+    """What a spec of any kind names, not made yet, and the values that it gives."""
+    spec, shipped = parse(text), {**ALLOCATORS, **SCHEDULERS, **STEPTIMES}
+    if spec.path is None and spec.name == "paged":
+        prefix, spec = _paged(spec)
+        shipped["paged"] = PrefixPaged if prefix == "on" else Paged
+    make = shipped.get(spec.name) if spec.path is None else _imported("part", spec, shipped)
+    if make is None:
+        raise SpecError(f"{text}: there is no part {spec.name!r}{_there(spec, shipped)}")
+    parameters = inspect.signature(make).parameters
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    for key in spec.values:
+        if key not in parameters and not open_ended:
+            known = ", ".join(parameters) or "none"
+            raise SpecError(f"{text}: {spec.name} has no option '{key}'; it has {known}")
+    return make, _typed(spec, make)
+
+
 def _make(kind: str, spec: Spec, shipped: dict[str, Callable[..., Any]], parts: Any) -> Any:
     make = shipped.get(spec.name) if spec.path is None else _imported(kind, spec, shipped)
     if make is None:
@@ -271,4 +289,12 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-__all__ = ["SHIPPED", "Spec", "make_allocator", "make_scheduler", "make_steptime", "parse"]
+__all__ = [
+    "SHIPPED",
+    "Spec",
+    "make_allocator",
+    "make_scheduler",
+    "make_steptime",
+    "parse",
+    "part_of",
+]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pagedsim import __version__
+from pagedsim.analysis.check import Checked
 from pagedsim.analysis.report import Report, report
 from pagedsim.analysis.results import DeviceInfo, Provenance
 from pagedsim.analysis.span import SpanSpec
@@ -45,7 +46,7 @@ class Setup:
     and keeps N requests outstanding. With `closed_loop` a request with a parent arrives when it is
     recorded to or when the parent has finished and its think time (unknown: 0) is over, whichever
     is later. `window` restricts averages (`report`). `engine` is "fast"
-    or "reference".
+    or "reference". With `check` every step is held to the contract (`analysis.check`), slowly.
     """
 
     device: Device | None = None
@@ -58,6 +59,7 @@ class Setup:
     engine: str = "fast"
     seed: int | None = None
     command: str = ""
+    check: bool = False
     observers: tuple[Observer, ...] = ()
     progress: Callable[[int], None] | None = None
     notes: tuple[str, ...] = field(default=())
@@ -136,7 +138,7 @@ def run(trace: Trace, allocator: Allocator | str, setup: Setup, *, name: str = "
         max_len=max_len,
         concurrency=setup.concurrency,
         closed_loop=setup.closed_loop,
-        observers=setup.observers,
+        observers=(*setup.observers, Checked(slots)) if setup.check else setup.observers,
         progress=setup.progress,
     ).run()
     wall = time.perf_counter() - began

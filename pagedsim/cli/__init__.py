@@ -2,7 +2,8 @@
 
 A user's mistake ends with ``error: …`` on standard error and exit code 2, an interrupt with 130,
 a reader of the output that went away with 141 (as a shell says it); in none of these cases is
-anything half-written. Exit code 1 is `verify`'s answer that something differs.
+anything half-written. Exit code 1 is `verify`'s answer that something differs, and `check`'s that
+a law is broken.
 """
 
 from __future__ import annotations
@@ -116,8 +117,9 @@ def _root(
 
 
 def _register() -> None:
-    from pagedsim.cli import curve, paper, replay, size, trace, verify
+    from pagedsim.cli import check, curve, paper, replay, size, trace, verify
 
+    app.command("check")(check.check)
     app.command("compare")(replay.compare)
     app.command("curve")(curve.curve)
     app.command("field")(paper.field)

@@ -232,6 +232,9 @@ class Options:
         str,
         one_of("--engine", "fast", "reference", panel=_RUN, help="reference: plain, slow, equal"),
     ] = "fast"
+    check: Annotated[
+        bool, option("--check", panel=_RUN, help="hold every step to the contract; slow")
+    ] = False
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -57,6 +57,7 @@ def execute(
         closed_loop=options.closed_loop,
         window=options.window,
         engine=options.engine,
+        check=options.check,
         seed=options.seed if options.rate is not None or options.beam is not None else None,
         command=masked(shlex.join(["pagedsim", *sys.argv[1:]])),
         notes=tuple(notes),

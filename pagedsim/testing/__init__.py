@@ -21,15 +21,30 @@ from pagedsim.testing.allocator import (
     allocator_suite,
     judged,
 )
-from pagedsim.testing.checks import allocator_tests, check_allocator
+from pagedsim.testing.checks import (
+    SUITES,
+    allocator_tests,
+    check_allocator,
+    check_eviction,
+    check_scheduler,
+    check_steptime,
+    eviction_tests,
+    scheduler_tests,
+    steptime_tests,
+)
+from pagedsim.testing.eviction import entries, eviction_suite
 from pagedsim.testing.explore import Suite, check, explore, rejects
 from pagedsim.testing.laws import BrokenLaw, Findings
 from pagedsim.testing.profiles import profile
+from pagedsim.testing.scheduler import scheduler_suite
 from pagedsim.testing.sequences import Library, Seq, sequence, sequences
+from pagedsim.testing.steptime import loads, steptime_suite
+from pagedsim.testing.strategies import devices, steptimes, traces
 
 del hypothesis
 
 __all__ = [
+    "SUITES",
     "AllocatorMachine",
     "BrokenLaw",
     "Findings",
@@ -41,10 +56,24 @@ __all__ = [
     "allocator_tests",
     "check",
     "check_allocator",
+    "check_eviction",
+    "check_scheduler",
+    "check_steptime",
+    "devices",
+    "entries",
+    "eviction_suite",
+    "eviction_tests",
     "explore",
     "judged",
+    "loads",
     "profile",
     "rejects",
+    "scheduler_suite",
+    "scheduler_tests",
     "sequence",
     "sequences",
+    "steptime_suite",
+    "steptime_tests",
+    "steptimes",
+    "traces",
 ]

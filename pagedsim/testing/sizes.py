@@ -1,7 +1,7 @@
 """Small sizes for a part that takes some: edges are met often in a pool of five blocks.
 
-What a constructor needs of `capacity`, `blocks` and `max_len` is drawn, and `block` or `page`
-where it has one. What is given already (`functools.partial`, a default of `capacity`) stays.
+What a constructor needs of `capacity`, `blocks` and `max_len` is drawn, and `block`, `chunk`
+or `page` where it has one. What is given already (`functools.partial`, a default of `capacity`) stays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REQUIRED = {
     "blocks": st.integers(3, 9),
     "max_len": st.integers(3, 12),
 }
-_CHOSEN = {"block": st.integers(1, 4), "page": st.integers(1, 4)}
+_CHOSEN = {name: st.integers(1, 4) for name in ("block", "chunk", "page")}
 
 
 def name_of(make: Callable[..., Any]) -> str:
@@ -67,11 +67,11 @@ class Maker:
 
 
 def _possible(maker: Maker) -> bool:
+    """Whether it can be made, and holds a token at all if it holds any."""
     try:
-        maker()
+        return bool(getattr(maker(), "longest", 1) > 0)
     except SpecError:
         return False
-    return True
 
 
 __all__ = ["Maker", "drawn", "makers", "name_of"]

@@ -1,0 +1,75 @@
+"""The suites of schedulers, step times and eviction: what ships passes, planted mistakes do not."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from planted_parts import PLANTED
+
+from pagedsim.alloc.evict import POLICIES
+from pagedsim.device.device import make_device
+from pagedsim.device.roofline import Roofline
+from pagedsim.device.steptable import Table
+from pagedsim.device.steptime import Affine, Constant
+from pagedsim.engine.schedulers import Orca, Static, Vllm
+from pagedsim.testing import (
+    SUITES,
+    check_eviction,
+    check_scheduler,
+    check_steptime,
+    eviction_tests,
+    loads,
+    profile,
+    rejects,
+    steptimes,
+)
+
+GRID = [(s, p, c, 1e-6 * (3 + s + 2 * p + c)) for s in (1, 8) for p in (0, 900) for c in (0, 9000)]
+SCHEDULERS = [
+    Vllm,
+    partial(Vllm, max_batched_tokens=5, long_prefill=2, policy="priority"),
+    partial(Vllm, max_seqs=2, watermark=0.1, full_input=False, max_batched_tokens=9),
+    Orca,
+    partial(Orca, max_seqs=2, watermark=0.1),
+    Static,
+]
+STEPTIMES = [
+    partial(Constant, ms=2),
+    partial(Affine, base_ms=26.24, per_seq_ms=0.419, per_context_token_ns=0.7),
+    partial(Table, GRID),
+    partial(Roofline, make_device("llama-3.1-8b", "a100-80gb")),
+]
+
+
+@pytest.mark.parametrize("make", SCHEDULERS)
+def test_shipped_schedulers(make: Any) -> None:
+    check_scheduler(make)
+
+
+@pytest.mark.parametrize("make", STEPTIMES)
+def test_shipped_steptimes(make: Any) -> None:
+    check_steptime(make)
+
+
+@pytest.mark.parametrize("make", POLICIES.values())
+def test_shipped_eviction(make: Any) -> None:
+    check_eviction(make)
+
+
+TestLru = eviction_tests(POLICIES["lru"], settings(max_examples=20, derandomize=True))
+
+
+@given(model=steptimes(), load=loads())
+def test_drawn_models_price_drawn_loads(model: Any, load: Any) -> None:
+    assert model.ns(load) >= 1
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_planted_mistake_is_found(planted: str) -> None:
+    kind, make, laws = PLANTED[planted]
+    broken = rejects(SUITES[kind](make), profile("ci"))
+    assert broken is not None, "nothing was found"
+    assert broken.law in laws, broken

@@ -1,7 +1,8 @@
 """Small sizes for a part that takes some: edges are met often in a pool of five blocks.
 
 What a constructor needs of `capacity`, `blocks` and `max_len` is drawn, and `block`, `chunk`
-or `page` where it has one. What is given already (`functools.partial`, a default of `capacity`) stays.
+or `page` where it has one. What is given already (`functools.partial`, a default of `capacity`)
+stays.
 """
 
 from __future__ import annotations

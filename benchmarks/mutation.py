@@ -169,7 +169,8 @@ def _run(mutant: Mutant | None, tests: Sequence[str]) -> int:
 
         SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
     os.environ["HYPOTHESIS_PROFILE"] = "dev"
-    given = ["-x", "-q", "-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0",
+    given = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0",
+             "-W", "ignore::pytest.PytestAssertRewriteWarning",
              "-k", "not planted and not rejects"]  # fmt: skip
     return int(pytest.main([*given, *tests]))
 

@@ -185,8 +185,7 @@ def part_of(text: str) -> tuple[Callable[..., Any], dict[str, Value]]:
     """What a spec of any kind names, not made yet, and the values that it gives."""
     spec, shipped = parse(text), {**ALLOCATORS, **SCHEDULERS, **STEPTIMES}
     if spec.path is None and spec.name == "paged":
-        prefix, spec = _paged(spec)
-        shipped["paged"] = PrefixPaged if prefix == "on" else Paged
+        shipped["paged"], spec = _paged(spec)
     make = shipped.get(spec.name) if spec.path is None else _imported("part", spec, shipped)
     if make is None:
         raise SpecError(f"{text}: there is no part {spec.name!r}{_there(spec, shipped)}")

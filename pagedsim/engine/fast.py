@@ -20,10 +20,10 @@ import simpy
 
 from pagedsim.engine.forks import forks_of, in_turn
 from pagedsim.engine.glide import glide
-from pagedsim.engine.groups import Group
 from pagedsim.engine.jump import Pricer, jump
+from pagedsim.engine.outcomes import Outcomes
 from pagedsim.engine.recording import BLOCKED, Recorder, Recording
-from pagedsim.engine.request import Request, columns
+from pagedsim.engine.request import Request
 from pagedsim.engine.sampling import check_samples
 from pagedsim.engine.source import source_of
 from pagedsim.engine.state import State
@@ -90,14 +90,14 @@ class FastEngine:
         steady = isinstance(scheduler, SupportsSteady) and scheduler.steady
         self._steady: SupportsSteady | None = scheduler if steady else None  # type: ignore[assignment]
         self._order: list[Any] | None = None  # of the plan, unless it is the running order
-        self._requests: dict[int, Request | Group] = {}
-        columns = (trace.prompt, trace.output, trace.priority, trace.salt, self.source.end)
+        self._outcomes = Outcomes(trace)
         self._content = Content(trace)
         content, first = (
             (self.forks.content, self.forks.first) if self.forks else (self._content, None)
         )
         foresee(allocator, content, trace.prompt, self.source.refused_ns, first)
-        self._rows = list(zip(*(column.tolist() for column in columns), strict=True))
+        columns = (trace.prompt, trace.output, trace.priority, trace.salt, self.source.end)
+        self._rows = tuple(column.data for column in columns)  # gives Python's integers
 
     def run(self) -> Recording:
         """Replay the whole trace."""
@@ -280,6 +280,7 @@ class FastEngine:
             done = self.forks.returned(done)
         for seq in done:
             seq.finish_ns = now
+            self._outcomes.add(seq)
             self.source.follow(seq.id, now)
         self.source.done(len(done), now)
         self._fruitless = 0
@@ -289,25 +290,22 @@ class FastEngine:
     # Requests.
 
     def _request(self, row: int, arrival_ns: int) -> Request:
-        prompt, output, priority, salt, end = self._rows[row]
+        prompt, output, priority, salt, end = self._rows
         if self.forks:
-            self._requests[row], first = self.forks.request(row, priority, salt, arrival_ns)
-            return first
-        made = Request(row, prompt, output, priority, salt, end, arrival_ns, self._content)
-        self._requests[row] = made
-        return made
+            return self.forks.request(row, priority[row], salt[row], arrival_ns)
+        return Request(
+            row, prompt[row], output[row], priority[row], salt[row], end[row], arrival_ns,
+            self._content,
+        )  # fmt: skip
 
     def _recording(self) -> Recording:
-        for row, arrival_ns in self.source.refused_ns.items():
-            self._request(row, arrival_ns)
-        rows = [self._requests[row] for row in range(len(self.trace))]
         blocks = self.allocator if isinstance(self.allocator, SupportsBlocks) else None
         return Recording(
             capacity=self.allocator.capacity,
             max_len=self.state.max_len,
             windows=self.recorder.windows(),
             starts=self.recorder.starts(),
-            requests=columns(rows, self.trace, self.source.refused, self.state.max_len),
+            requests=self._outcomes.columns(self.source.refused_ns, self.state.max_len),
             refused=tuple(self.source.refused),
             free=() if blocks is None else tuple(blocks.free_blocks()),
             evicted=evicted(self.allocator),

@@ -128,8 +128,8 @@ class Forks:
         allocator = state.allocator
         self.wide = needs(trace, state.max_len, state.forking.block), allocator.capacity
 
-    def request(self, row: int, priority: int, salt: int, arrival_ns: int) -> tuple[Group, Member]:
-        """A row that arrives, and the sequence that stands for it in the queue."""
+    def request(self, row: int, priority: int, salt: int, arrival_ns: int) -> Member:
+        """The sequence that stands in the queue for a row that arrives."""
         prompt, beam = int(self._trace.prompt[row]), int(self._trace.beam[row]) == 1
         group = Group(row, prompt, arrival_ns, beam, self._forks.of(row))
         given = Request(row, prompt, 1, priority, salt, 1, arrival_ns, self.content)
@@ -137,7 +137,7 @@ class Forks:
             group.members.append(self._member(group, output, given))
         group.left = list(group.members)
         group.split = len(group.left) == 1
-        return group, group.left[0]
+        return group.left[0]
 
     def _member(self, group: Group, output: int, given: Request) -> Member:
         line = self.first[group.id] + group.born

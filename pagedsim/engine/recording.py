@@ -149,17 +149,17 @@ class Recorder:
         self._count += 1
 
     def windows(self) -> Int64:
-        """int64[windows, 19], a copy."""
+        """int64[windows, 19]: the buffer itself, so nothing can be added from then on."""
         return _table(self._windows, len(Window._fields))
 
     def starts(self) -> Int64:
-        """int64[starts, 6], a copy."""
+        """int64[starts, 6], in the same way."""
         return _table(self._starts, len(Start._fields))
 
 
 def _table(buffer: array[int] | bytearray, columns: int) -> Int64:
     flat = np.frombuffer(buffer, np.int64) if buffer else np.zeros(0, np.int64)
-    return flat.reshape(-1, columns).copy()
+    return flat.reshape(-1, columns)
 
 
 __all__ = [

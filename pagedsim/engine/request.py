@@ -2,26 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
-
-import numpy as np
-
-from pagedsim.engine.recording import Refusal, Requests, Status
 from pagedsim.protocols import Int64
 from pagedsim.trace.content import Content
-from pagedsim.trace.trace import Trace
-
-_RESULTS = (
-    "arrival_ns",
-    "admitted_ns",
-    "first_token_ns",
-    "finish_ns",
-    "hit",
-    "resumed_hit",
-    "preemptions",
-    "recomputed",
-)
 
 
 class Clock:
@@ -121,17 +103,4 @@ class Request:
         return self.clock is not STOPPED
 
 
-def columns(
-    rows: Sequence[Any], trace: Trace, refused: Iterable[Refusal], max_len: int
-) -> Requests:
-    """What all rows of `trace` leave, as columns."""
-    status = np.where(trace.prompt + trace.output > max_len, Status.TRUNCATED, Status.FINISHED)
-    status = status.astype(np.int64)
-    status[[refusal.row for refusal in refused]] = Status.REFUSED
-    found = {name: np.array([getattr(seq, name) for seq in rows], np.int64) for name in _RESULTS}
-    generated = np.array([seq.generated for seq in rows], np.int64)
-    longest = np.array([seq.longest for seq in rows], np.int64)
-    return Requests(generated=generated, status=status, longest=longest, **found)
-
-
-__all__ = ["NEVER", "STOPPED", "Clock", "Request", "columns"]
+__all__ = ["NEVER", "STOPPED", "Clock", "Request"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from heapq import heappop, heappush
 
 import numpy as np
@@ -47,12 +48,13 @@ class Source:
             self.refused.sort()
             never |= too_wide
         self.refused_ns = {row: int(trace.arrival_ns[row]) for row, *_ in self.refused}
-        self._rows: list[int] = np.flatnonzero(~never).tolist()
-        self._times: list[int] = trace.arrival_ns[self._rows].tolist()
+        rows = np.flatnonzero(~never).astype(np.int64)
+        self._rows = array("q", rows.tobytes())
+        self._times = array("q", trace.arrival_ns[rows].tobytes())
         self._next = 0  # index of the first row that has not arrived
         self._sent = len(self._rows)  # with a concurrency: rows up to here may arrive
         if concurrency:
-            self._times = [start_ns] * len(self._rows)
+            self._times = array("q", [start_ns]) * len(self._rows)
             self._sent = min(concurrency, self._sent)
 
     def next_ns(self) -> int | None:

@@ -95,7 +95,10 @@ class Request:
         """Tokens yielded."""
         return self.tokens - self.prompt
 
-    longest = generated  # where a request is one sequence
+    @property
+    def longest(self) -> int:
+        """Those of the longest sample: of the only one."""
+        return self.tokens - self.prompt
 
     @property
     def decoding(self) -> bool:

@@ -67,7 +67,7 @@ def _account(run: Run) -> Table:
         table.add_row(
             Text("saved"),
             *(Text(per_cent(share)) for share in (run.memory.shared, *over_time)),
-            Text(f"by sharing: {per_cent(run.memory.saved)} % of what would be held without it"),
+            Text(f"by sharing: {per_cent(run.memory.saved)} % less is held"),
         )
     return table
 

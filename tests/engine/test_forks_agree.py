@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,11 @@ def runs(draw: st.DrawFn) -> dict[str, Any]:
     prefix = draw(st.booleans())
     turns = draw(st.sampled_from([False] * 7 + [True]))
     trace = draw(forking_traces(beams=not turns))
+    loop = draw(st.sampled_from(["open", "open", "sent", "turns"]))
+    if loop == "turns":
+        parent = [draw(st.integers(-1, row - 1)) for row in range(len(trace))]
+        think = [draw(st.integers(-1, 20)) for _ in parent]
+        trace = replace(trace, parent=np.array(parent), think_ns=np.array(think))
 
     def allocator() -> Any:
         pool = make()
@@ -51,7 +57,7 @@ def runs(draw: st.DrawFn) -> dict[str, Any]:
         "scheduler": planner,
         "steptime": draw(steptimes),
         "max_len": max_len,
-        "concurrency": draw(st.sampled_from([0, 0, 0, 2])),
+        "sent": {"sent": {"concurrency": 2}, "turns": {"closed_loop": True}}.get(loop, {}),
     }
 
 
@@ -74,7 +80,7 @@ def both(run: dict[str, Any], *, watched: bool = False) -> list[Any]:
             run["scheduler"](),
             run["steptime"],
             max_len=run["max_len"],
-            concurrency=run["concurrency"],
+            **run["sent"],
             observers=[watch] if watched else [],
             progress=progress,
         )
@@ -153,10 +159,11 @@ def test_what_could_go_wrong_happens() -> None:
     many = ("shared", "beams", "beams that die", "jumps while shared", "lengths", "wide", "hits")
     for what in many:
         assert seen[what] >= 35, (what, seen)
-    for what in ("preempted", "recomputed", "jumps while blocked", "resumed hits"):
-        assert seen[what] >= 10, (what, seen)
-    for what in ("preempted beams", "truncated"):
+    for what in ("preempted", "recomputed", "truncated"):
+        assert seen[what] >= 8, (what, seen)
+    for what in ("jumps while blocked", "resumed hits"):
         assert seen[what] >= 3, (what, seen)
+    assert seen["preempted beams"], seen
 
 
 # Planted mistakes, each of which the property must find.

@@ -12,8 +12,8 @@ from planted_allocators import PLANTED
 from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.paged import Paged
 from pagedsim.alloc.prefix import PrefixPaged
-from pagedsim.alloc.ranked import RankedPaged
 from pagedsim.alloc.radix import Radix
+from pagedsim.alloc.ranked import RankedPaged
 from pagedsim.alloc.slots import Slots
 from pagedsim.testing import allocator_suite, check_allocator, profile, rejects
 

@@ -72,6 +72,8 @@ def expand(recording: Recording, price: Any) -> list[dict[str, int]]:
             lost = window.held - window.live - window.reserved - window.internal
             blocked = window.limit >= 4
             free = recording.capacity - held - cached
+            if j == 0:
+                assert window.external == lost + (free if blocked else 0), "recorded external"
             step = window._asdict() | load._asdict()
             step |= {
                 "step": window.step + j,

@@ -276,16 +276,15 @@ class FastEngine:
         state, now = self.state, self.state.now_ns
         for seq in done:
             state.release(seq)
-        if self.forks:
-            done = self.forks.returned(done)
-        for seq in done:
+        ended: list[Any] = self.forks.returned(done) if self.forks else done
+        for seq in ended:
             seq.finish_ns = now
             self._outcomes.add(seq)
             self.source.follow(seq.id, now)
-        self.source.done(len(done), now)
+        self.source.done(len(ended), now)
         self._fruitless = 0
         if self._progress is not None:
-            self._progress(len(done))
+            self._progress(len(ended))
 
     # Requests.
 

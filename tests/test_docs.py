@@ -35,7 +35,8 @@ from pagedsim.trace.recipe import read
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-OTHERS = {"--port", "--dtype", "--save-detailed"}  # options of other programs that pages may name
+# Options of other programs that pages may name.
+OTHERS = {"--port", "--dtype", "--save-detailed", "--strict"}
 TRACE = "arrived_at,prompt_tokens,output_tokens\n" + "".join(
     f"{at / 4},{100 + 37 * at % 900},{1 + 53 * at % 120}\n" for at in range(40)
 )
@@ -206,7 +207,7 @@ def test_commands_and_options_that_are_named_exist() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for page in PAGES:
+    for page in [*PAGES, ROOT / "README.zh-CN.md"]:
         text = page.read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)\s]+)\)", text):
             if target.startswith("http"):

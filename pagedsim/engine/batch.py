@@ -137,7 +137,7 @@ class Batch:
     def place(self, seq: Request) -> None:
         """Note when a decoding `seq`, which has `given` room, must ask for more."""
         seq.place = place = (seq.given - seq.base) % self.period
-        self.ahead(seq, seq.given)
+        self.ahead(seq, seq.given, self.clock.tick)
         there = self.due.get(place)
         if there is None:
             self.due[place] = {seq: None}
@@ -146,9 +146,9 @@ class Batch:
         else:
             self.due[place] = dict.fromkeys(sorted((*there, seq), key=_RANK))
 
-    def ahead(self, seq: Request, room: int) -> None:
-        """A decoding `seq` has this much room by itself: others who are due with it may not."""
-        due, tick = room - seq.base, self.clock.tick
+    def ahead(self, seq: Request, room: int, tick: int) -> None:
+        """A decoding `seq` has this much room at `tick`, by itself: others due with it may not."""
+        due = room - seq.base
         if due > tick + self.period:
             self.uneven = True
         if (due - tick) % self.period == 0:

@@ -63,7 +63,7 @@ class Rooms:
             if self.allocator.usage().held < before:
                 self._freed = True  # of two copies one was given back
         if self._block and seq.clock is not STOPPED:
-            self._moved(seq, room)
+            self._moved(seq, room, self.batch.clock.tick)
         else:
             self.fit(seq, tokens)
         return True
@@ -131,7 +131,7 @@ class Rooms:
                 self.spill += self._spills.pop(tick)
             return given
         for seq in asking[:given]:
-            self._moved(seq, seq.base + tick)
+            self._moved(seq, seq.base + tick, tick)
         if given < len(asking):
             batch.mixed = tick
             return -1
@@ -206,10 +206,10 @@ class Rooms:
         self.spill += room - seq.spill
         seq.spill = room
 
-    def _moved(self, seq: Request, before: int) -> None:
-        """A decoding `seq` has got more room than `before`, by itself."""
+    def _moved(self, seq: Request, before: int, tick: int) -> None:
+        """A decoding `seq` has got more room than `before`, by itself, for the step at `tick`."""
         room, final = self.allocator.room(seq), seq.final
-        self.batch.ahead(seq, room)
+        self.batch.ahead(seq, room, tick)
         if before < final:
             if room < final:
                 return

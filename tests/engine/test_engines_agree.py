@@ -124,6 +124,15 @@ def run_both(
     return runs[0]
 
 
+def test_a_refusal_does_not_make_rooms_uneven() -> None:
+    """Or every block start after it would ask for the room of each that is due."""
+    rows = [(i, 3 + i % 5, 40) for i in range(12)]
+    trace = Trace.build("t", *zip(*rows, strict=True))
+    engine = FastEngine(trace, Paged(30, block=4), Vllm(), Fixed(2), max_len=99)
+    assert engine.run().requests.preemptions.any()
+    assert not engine.state.batch.uneven
+
+
 @pytest.mark.parametrize("steptime", [Odd(), Rising(), Fixed(7)], ids=repr)
 def test_one_jump_of_thousands(steptime: Any) -> None:
     """Three blocks start within 9,000 steps: a window for the prompt, and one for the rest."""

@@ -282,7 +282,7 @@ def those_left_out_spill_as_if_they_had_not_been(patch: pytest.MonkeyPatch) -> N
 @plant
 def all_who_are_due_together_lack_a_block(patch: pytest.MonkeyPatch) -> None:
     """Though some have theirs already."""
-    wrap(patch, Batch, "ahead", lambda was: lambda self, seq, room: None)
+    wrap(patch, Batch, "ahead", lambda was: lambda self, *given: None)
 
 
 @plant

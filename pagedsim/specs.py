@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, cast, get_args, get_type_hints
 
 from pagedsim.alloc.contiguous import Contiguous
@@ -189,7 +189,7 @@ def part_of(text: str) -> tuple[Callable[..., Any], dict[str, Value]]:
     make = shipped.get(spec.name) if spec.path is None else _imported("part", spec, shipped)
     if make is None:
         raise SpecError(f"{text}: there is no part {spec.name!r}{_there(spec, shipped)}")
-    parameters = inspect.signature(make).parameters
+    parameters = _parameters(spec, make)
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for key in spec.values:
         if key not in parameters and not open_ended:
@@ -198,11 +198,19 @@ def part_of(text: str) -> tuple[Callable[..., Any], dict[str, Value]]:
     return make, _typed(spec, make)
 
 
+def _parameters(spec: Spec, make: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """What a constructor takes; SpecError where it does not say."""
+    try:
+        return inspect.signature(make).parameters
+    except (TypeError, ValueError):
+        raise SpecError(f"{spec.text}: {spec.name} does not say what it takes: no part") from None
+
+
 def _make(kind: str, spec: Spec, shipped: dict[str, Callable[..., Any]], parts: Any) -> Any:
     make = shipped.get(spec.name) if spec.path is None else _imported(kind, spec, shipped)
     if make is None:
         raise SpecError(f"{spec.text}: there is no {kind} {spec.name!r}{_there(spec, shipped)}")
-    parameters = inspect.signature(make).parameters
+    parameters = _parameters(spec, make)
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     hidden = _GIVEN & {*parts, "device"}
     options = [name for name in parameters if name not in hidden]

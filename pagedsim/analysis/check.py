@@ -3,6 +3,7 @@
 A *shadow* of the pool says of each slot which prefix was computed into it last, as a fingerprint of
 64 bits. In every step what is computed is written to the slots that the allocator shows, and every
 sequence that holds something is read back whole. Lengths are counted here, from what was scheduled.
+What leaves a slot that a fork holds too takes the content that is there along, as its copy would.
 Each step costs O(tokens stored + blocks).
 """
 
@@ -48,25 +49,32 @@ class Checked:
         self._holes = isinstance(allocator, SupportsHoles)
         self._stored: dict[Sequence, int] = {}
         self._prints: dict[Sequence, Prints] = {}
-        self._shown: dict[Sequence, Int64] = {}
-        self._last: dict[Sequence, Int64] = {}  # of the step before
+        self._last: dict[Sequence, Int64] = {}  # slots of what was stored a step before
         self._memory = np.zeros(self._end() if self._slots else 0, np.uint64)
         self._plan: Plan | None = None
+        self._view: View | None = None
 
     def scheduled(self, step: int, plan: Plan, view: View, /) -> None:
         """Right after a step's allocations."""
         for seq in plan.preempted:
             self._drop(seq)
+        if self._forks:
+            running = set(view.running)
+            for seq in [one for one in self._stored if one not in running]:
+                if not self._holds(seq):  # a beam that died
+                    self._drop(seq)
         for seq in view.running:
             if seq not in self._stored:
                 self._stored[seq] = seq.computed
+                if self._forks and seq.computed:
+                    self._born(seq)
         begins = {}
         for seq, count in plan.scheduled.items():
             begin = begins[seq] = self._stored[seq]
             self._hold(step, plan is self._plan or seq.computed == begin, seq,
                        f"has {seq.computed} tokens computed, {begin} were scheduled")  # fmt: skip
             self._stored[seq] = begin + count
-        self._plan = plan
+        self._plan, self._view = plan, view
         self.steps += 1
         try:
             self._usage(step)
@@ -83,7 +91,8 @@ class Checked:
         """Right after a step's releases."""
         for seq in done:
             self._drop(seq)
-        if not self._stored:
+        running = self._view.running if self._forks and self._view else ()  # forks not seen yet
+        if not running and not any(self._holds(seq) for seq in self._stored):
             usage = self.allocator.usage()
             good = (usage.held, usage.shared, usage.lost) == (0, 0, 0)
             self._hold(step, good, None, f"nobody holds anything, but {usage}")
@@ -122,10 +131,9 @@ class Checked:
             where = places[seq] = allocator.slots(seq)
             inside = len(where) == 0 or 0 <= where.min() <= where.max() < len(memory)
             self._hold(step, inside, seq, "has slots outside the pool")
-            if self._forks and seq in self._last:
-                self._copy(seq, where)
-            self._shown[seq] = where
-        self._last = dict(self._shown)
+        if self._forks:
+            self._copy(places)
+            self._last = {seq: where[: self._stored[seq]] for seq, where in places.items()}
         for seq, begin in begins.items():
             end = self._stored[seq]
             memory[places[seq][begin:end]] = self._of(seq)[begin:end]
@@ -143,16 +151,44 @@ class Checked:
             said = f"shared is {usage.shared}, the slots say {saved}"
             self._hold(step, usage.shared == saved, None, said)
 
-    def _copy(self, seq: Sequence, where: Int64) -> None:
-        """What left a slot that others held too was copied on write."""
-        shown = self._last[seq][: len(where)]
-        prints = self._of(seq)
-        moved = np.flatnonzero(shown != where[: len(shown)])
-        moved = moved[moved < len(prints)]
-        others = [slots for other, slots in self._last.items() if other is not seq]
-        if len(moved) and others:
-            moved = moved[np.isin(shown[moved], np.concatenate(others))]
-            self._memory[where[moved]] = prints[moved]
+    def _born(self, seq: Sequence) -> None:
+        """A fork held, before this step, what one of its request that knows the same held."""
+        count = seq.computed
+        known = self._of(seq)[count - 1]
+        for other, shown in self._last.items():
+            if (
+                other.id == seq.id
+                and len(shown) >= count
+                and fingerprints(other)[count - 1] == known
+            ):
+                self._last[seq] = shown[:count]
+                return
+
+    def _copy(self, places: dict[Sequence, Int64]) -> None:
+        """What left a slot that others held too was copied on write, all at once."""
+        if not self._last:
+            return
+        slots, holders = np.unique(np.concatenate(list(self._last.values())), return_counts=True)
+        shared = slots[holders > 1]
+        copies = []
+        for seq, before in self._last.items():
+            if len(shared) and seq in places:
+                now = places[seq][: len(before)]
+                before = before[: len(now)]
+                moved = (before != now) & np.isin(before, shared)
+                copies.append((now[moved], self._memory[before[moved]]))
+        for where, content in copies:
+            self._memory[where] = content
+
+    def _holds(self, seq: Sequence) -> bool:
+        """Whether it holds anything; without forks nobody lets go unseen."""
+        if not self._forks:
+            return True
+        try:
+            self.allocator.room(seq)
+        except ContractError:
+            return False
+        return True
 
     def _of(self, seq: Sequence) -> Prints:
         if seq not in self._prints:
@@ -166,7 +202,6 @@ class Checked:
     def _drop(self, seq: Sequence) -> None:
         self._stored.pop(seq, None)
         self._prints.pop(seq, None)
-        self._shown.pop(seq, None)
 
     def _hold(self, step: int, good: object, seq: Sequence | None, said: str) -> None:
         if not good:

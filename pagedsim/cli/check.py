@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pagedsim.testing import Findings
 
 _KINDS = ("allocator", "eviction", "scheduler", "steptime")
+_METHODS = {"allocator": "admit", "scheduler": "plan", "steptime": "ns", "eviction": "rank"}
 
 
 def check(
@@ -43,8 +44,8 @@ def check(
     they are not given.
     """
     testing = _testing()
-    make, found = _maker(part)
-    suite = testing.SUITES[kind or found](make)
+    make, found = _maker(part, kind)
+    suite = testing.SUITES[found](make)
     findings: Findings = testing.explore(suite, testing.profile(profile))
     if json is not None:
         _write(json, part, findings)
@@ -64,12 +65,12 @@ def _testing() -> Any:
         raise SpecError(f"check needs what is not installed: {error}") from error
 
 
-def _maker(part: str) -> tuple[Callable[..., Any], str]:
-    """What builds the part, with what its spec gives, and which kind it seems to be."""
+def _maker(part: str, asked: str | None) -> tuple[Callable[..., Any], str]:
+    """What builds the part, with what its spec gives, and which kind it is, `asked` or not."""
     from pagedsim import specs
     from pagedsim.alloc.evict import POLICIES
 
-    if part in POLICIES:
+    if part in POLICIES and asked in (None, "eviction"):
         return POLICIES[part], "eviction"
     make, values = specs.part_of(part)
     given: dict[str, Any] = dict(values)
@@ -81,11 +82,15 @@ def _maker(part: str) -> tuple[Callable[..., Any], str]:
     bound = functools.partial(make, **given) if given else make
     _wants(part, make, given)
     kind = _kind(make)
-    if kind is None:
+    if kind is None and asked is None:
         raise SpecError(
             f"{part}: is no part: it has neither admit, plan, ns nor rank; give --kind if it is"
         )
-    return bound, kind
+    if kind is not None and asked not in (None, kind) and not hasattr(make, _METHODS[str(asked)]):
+        raise SpecError(
+            f"--kind is {asked}, but {part} has no {_METHODS[str(asked)]}: by its methods, {kind}"
+        )
+    return bound, str(asked or kind)
 
 
 def _wants(part: str, make: Callable[..., Any], given: Any) -> None:
@@ -106,15 +111,14 @@ def _wants(part: str, make: Callable[..., Any], given: Any) -> None:
 
 def _kind(make: Any) -> str | None:
     """By the method that only that kind has."""
-    methods = {"admit": "allocator", "plan": "scheduler", "ns": "steptime", "rank": "eviction"}
-    for name, kind in methods.items():
+    for kind, name in _METHODS.items():
         if hasattr(make, name):
             return kind
     try:
         made = make()
     except (PagedsimError, TypeError):
         return None
-    return next((kind for name, kind in methods.items() if hasattr(made, name)), None)
+    return next((kind for kind, name in _METHODS.items() if hasattr(made, name)), None)
 
 
 def _print(out: Console, part: str, found: Findings) -> None:

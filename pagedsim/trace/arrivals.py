@@ -58,7 +58,8 @@ def scale(trace: Trace, factor: float) -> Trace:
         raise SpecError(f"{trace.name}: has no arrivals to scale; give a rate")
     if factor == 1:
         return trace
-    times = np.rint(trace.arrival_ns / factor)
+    with np.errstate(over="ignore"):  # inf, refused
+        times = np.rint(trace.arrival_ns / factor)
     if len(times) and times.max() >= 2**62:
         raise SpecError(f"rate scale is {factor:g}: times would pass 2^62 ns")
     return trace.with_arrivals(times.astype(np.int64), f"{trace.load}, rate x{factor:g}")

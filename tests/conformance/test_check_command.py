@@ -17,6 +17,7 @@ from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.paged import Paged
 from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.alloc.radix import Radix
+from pagedsim.alloc.ranked import RankedPaged
 from pagedsim.analysis.check import Checked
 from pagedsim.cli import app
 from pagedsim.device.steptime import Constant
@@ -25,6 +26,7 @@ from pagedsim.engine.reference import ReferenceEngine
 from pagedsim.engine.schedulers import Orca, Static, Vllm
 from pagedsim.errors import ContractError
 from pagedsim.testing import traces
+from pagedsim.trace.samples import with_beams, with_samples
 from pagedsim.trace.trace import Trace
 
 
@@ -62,6 +64,9 @@ def test_a_broken_part_shows_the_shortest_calls(tmp_path: Path, monkeypatch: Any
         (["paged:blok=3"], "has no option 'blok'"),
         (["json:JSONDecoder"], "is no part"),
         (["slots"], "needs n"),
+        (["collections:OrderedDict"], "OrderedDict does not say what it takes: no part"),
+        (["paged", "--kind", "steptime"], "--kind is steptime, but paged has no ns"),
+        (["lfu", "--kind", "allocator"], "there is no part 'lfu'"),
         (["vllm", "--profile", "x"], "--profile is x, must be dev or ci or deep"),
     ],
 )
@@ -131,3 +136,53 @@ def test_a_broken_replay_is_stopped() -> None:
     trace = Trace.build("t", [0], [9], [9])
     with pytest.raises(ContractError, match=r"step \d+: request 0 token 0 reads back as another's"):
         replay(ReferenceEngine, trace, Swaps(30, block=2), Vllm(), 40)
+
+
+FORKERS = [
+    lambda slots: Paged(slots // 3 + 1, block=3),
+    lambda slots: PrefixPaged(slots // 3 + 1, block=3),
+    lambda slots: RankedPaged(slots // 3 + 1, block=3, evict="fifo"),
+]
+
+
+@pytest.mark.parametrize("engine", [FastEngine, ReferenceEngine])
+@given(
+    trace=traces(rows=4),
+    maker=st.sampled_from(FORKERS),
+    scheduler=st.sampled_from([Vllm, Orca, Static]),
+    count=st.integers(2, 4),
+    beams=st.booleans(),
+    more=st.integers(2, 30),
+)
+@settings(max_examples=40)
+def test_every_step_with_forks_holds(
+    engine: Any, trace: Any, maker: Any, scheduler: Any, count: int, beams: bool, more: int
+) -> None:
+    forked = with_beams(trace, count, death=0.4) if beams else with_samples(trace, count)
+    most = int((trace.prompt + trace.output).max()) + 1
+    slots = count * (most + 6) + more
+    assert replay(engine, forked, maker(slots), scheduler(), most).steps > 0
+
+
+class SharesOnWrite(Paged):
+    """Forgets to copy the block that forks share, and writes into it."""
+
+    def fork(self, parent: Any, child: Any, tokens: int, /) -> None:
+        super().fork(parent, child, tokens)
+        self._tails.clear()
+
+
+class ForksAnother(Paged):
+    """A fork gets its parent's blocks in another order."""
+
+    def fork(self, parent: Any, child: Any, tokens: int, /) -> None:
+        super().fork(parent, child, tokens)
+        self._tables[child].reverse()
+
+
+@pytest.mark.parametrize("planted", [SharesOnWrite, ForksAnother])
+@pytest.mark.parametrize("engine", [FastEngine, ReferenceEngine])
+def test_a_broken_fork_is_stopped(engine: Any, planted: Any) -> None:
+    trace = with_samples(Trace.build("t", [0], [9], [9]), 2)
+    with pytest.raises(ContractError, match=r"step \d+: "):
+        replay(engine, trace, planted(30, block=2), Vllm(), 40)

@@ -56,6 +56,7 @@ STEPTIMES: dict[str, Callable[..., Any]] = {
     "table": read_table,
 }
 SHIPPED = frozenset((*ALLOCATORS, *SCHEDULERS, *STEPTIMES))
+_MORE = {"paged": ("prefix", "evict")}  # options that say which of the paged allocators it is
 MOST_PLACES = 1 << 26  # blocks of a pool, or places: each takes some 40 bytes of our own memory
 
 _PLACES = {"paged": ("block", "blocks"), "radix": ("page", "pages"), "slots": ("n", "places")}
@@ -193,7 +194,7 @@ def part_of(text: str) -> tuple[Callable[..., Any], dict[str, Value]]:
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for key in spec.values:
         if key not in parameters and not open_ended:
-            known = ", ".join(parameters) or "none"
+            known = ", ".join(dict.fromkeys([*parameters, *_MORE.get(spec.name, ())])) or "none"
             raise SpecError(f"{text}: {spec.name} has no option '{key}'; it has {known}")
     return make, _typed(spec, make)
 
@@ -216,7 +217,7 @@ def _make(kind: str, spec: Spec, shipped: dict[str, Callable[..., Any]], parts: 
     options = [name for name in parameters if name not in hidden]
     for key in spec.values:
         if key not in options and (key in hidden or not open_ended):
-            known = ", ".join(options) or "none"
+            known = ", ".join(dict.fromkeys([*options, *_MORE.get(spec.name, ())])) or "none"
             raise SpecError(f"{spec.text}: {spec.name} has no option '{key}'; it has {known}")
     wanted = {key: value for key, value in parts.items() if key in parameters}
     given = {**wanted, **_typed(spec, make)}

@@ -38,7 +38,8 @@ def read_recording(path: str | Path) -> Recorded:
             row = msgspec.json.decode(line, type=dict[str, Any])
             kinds.setdefault(row["kind"], []).append(row)
         except (msgspec.DecodeError, KeyError, TypeError) as error:
-            raise InputError(f"{path}:{number}: not a line of a recording: {error!r}") from None
+            reason = "it has no 'kind'" if isinstance(error, KeyError) else error
+            raise InputError(f"{path}:{number}: not a line of a recording: {reason}") from None
     if not kinds.get("header") or not kinds.get("step"):
         raise InputError(f"{path}: no header or no steps; not a recording")
     summary = kinds.get("summary") or [{}]

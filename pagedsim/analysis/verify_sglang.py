@@ -141,7 +141,8 @@ def read_sglang(path: str | Path) -> Recorded:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path}: cannot be read: {reason}") from None
     except (msgspec.DecodeError, KeyError, TypeError) as error:
-        raise InputError(f"{place}: not a line of a recording: {error!r}") from None
+        reason = "it has no 'kind'" if isinstance(error, KeyError) else error
+        raise InputError(f"{place}: not a line of a recording: {reason}") from None
     for kind, what in (("header", "header"), ("req", "requests"), ("summary", "summary")):
         if not kinds.get(kind):
             raise InputError(f"{path}: no {what}; not a whole recording of SGLang")

@@ -56,6 +56,15 @@ def writable(files: Files, taken: dict[str, str], runs: int) -> None:
             taken[place] = name
 
 
+def apart(out: str, json: str | None, *, name: str = "--out") -> None:
+    """Find what would keep a trace and its JSON from being written, or both from being whole."""
+    if out != "-":
+        writable({"out": out}, {}, 1)
+    if json is not None and target(json) == target(out):
+        raise SpecError(f"--json: {json} is {name} as well: give another name")
+    writable({"json": json}, {}, 1)
+
+
 def target(path: str, number: int = 0) -> str:
     """The file behind `path`, links followed; the number of a run goes before the suffix."""
     if path == "-":

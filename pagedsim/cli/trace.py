@@ -69,8 +69,11 @@ def convert(
     json: _Json = None,
 ) -> None:
     """Write a trace in pagedsim's own format, which keeps everything."""
+    from pagedsim.cli.outputs import apart
     from pagedsim.trace import load, store
 
+    store.check(target)
+    apart(target, json, name="OUT")
     with busy(f"converting {source}"):
         trace = load(source, zero_output=zero_output, limit=limit)  # type: ignore[arg-type]
         store.write(trace, target)
@@ -90,10 +93,13 @@ def make(
     json: _Json = None,
 ) -> None:
     """Make a trace from a recipe. The same recipe and seed give the same bytes."""
+    from pagedsim.cli.outputs import apart
     from pagedsim.trace import bundled, store
     from pagedsim.trace.make import make as made
     from pagedsim.trace.recipe import read
 
+    store.check(out)
+    apart(out, json)
     path = Path(recipe)
     if not path.exists():
         path = bundled.recipe(recipe) or path

@@ -70,7 +70,7 @@ def shift(
 
 
 def merge(
-    sources: Annotated[list[str], typer.Argument(metavar="IN...", help="two traces or more")],
+    sources: Annotated[list[str], typer.Argument(metavar="IN", help="two traces or more")],
     out: _Out,
     same_content: Annotated[
         bool, option("--same-content", help="equal token ids mean equal tokens, as in parts of one")
@@ -78,11 +78,13 @@ def merge(
     json: _Json = None,
 ) -> None:
     """All requests of some traces, by arrival; their contents stay apart."""
+    from pagedsim.cli.outputs import apart
     from pagedsim.trace import cut, load, store
 
     if len(sources) < 2:
         raise SpecError("merge needs two traces or more")
     store.check(out)
+    apart(out, json)
     traces = [load(source) for source in sources]
     _write(traces, cut.merge(traces, same_content=same_content), out, json)
 
@@ -160,10 +162,12 @@ def _bounds(name: str, text: str) -> Any:
 
 
 def _one(source: str, out: str, json: str | None, change: Any) -> None:
+    from pagedsim.cli.outputs import apart
     from pagedsim.present.progress import busy
     from pagedsim.trace import load, store
 
     store.check(out)
+    apart(out, json)
     with busy(f"reading {source}"):
         trace = load(source)
         after = change(trace)
@@ -190,7 +194,7 @@ def _table(found: dict[str, Any], console: Any) -> None:
     headings = ("", "requests", "convers.", "req/s", "prompt", "output", "reuse %", "with outputs")
     for heading in headings:
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
-    rows = [*((plain(row["name"], 18), row) for row in found["before"]), ("after", found["after"])]
+    rows = [*((plain(row["name"], 14), row) for row in found["before"]), ("after", found["after"])]
     for name, row in rows:
         table.add_row(
             name,

@@ -12,7 +12,7 @@ from pagedsim.errors import SpecError
 
 def from_(
     logs: Annotated[
-        list[str], typer.Argument(metavar="LOG...", help="files or folders, - for standard input")
+        list[str], typer.Argument(metavar="LOG", help="files or folders, - for standard input")
     ],
     out: Annotated[
         str,
@@ -49,12 +49,14 @@ def from_(
     ] = None,
 ) -> None:
     """Make a trace of request logs: lengths, times, conversations and shared prefixes, no text."""
+    from pagedsim.cli.outputs import apart
     from pagedsim.cli.trace import report, written
     from pagedsim.present.progress import Progress
     from pagedsim.trace import store
     from pagedsim.trace.logs import read
 
     store.check(out)
+    apart(out, json)
     choices = read.Choices(
         mapping=_mapping(mapped or []),
         unit=time_unit,

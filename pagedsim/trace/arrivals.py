@@ -99,7 +99,7 @@ def _times(gaps_s: np.ndarray) -> Int64:
 
 def _whole_ns(seconds: np.ndarray) -> Int64:
     if len(seconds) and seconds.sum() >= 4e9:
-        raise SpecError("arrivals would pass 4e9 s; give a higher rate or fewer requests")
+        raise SpecError("generated arrivals would pass 4e9 s; give a higher rate or fewer requests")
     whole: Int64 = np.rint(seconds * 1e9).astype(np.int64)
     return whole
 

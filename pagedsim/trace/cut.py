@@ -82,7 +82,7 @@ def head(trace: Trace, *, requests: int | None = None, seconds: float | None = N
             f"{trace.name}: the first conversation has {sizes[0]} requests, more than {requests}"
         )
     last = int(np.searchsorted(sizes, requests, "right"))
-    return _taken(trace, own < last, f"head: whole conversations, up to {requests:,} requests")
+    return _taken(trace, own < last, f"head: whole conversations, up to {requests:,} in all")
 
 
 def sample(trace: Trace, share: float, *, seed: int = 0) -> Trace:
@@ -135,7 +135,10 @@ def merge(traces: Sequence[Trace], *, same_content: bool = False) -> Trace:
     parts of one trace. InputError for traces with arrivals beside those without.
     """
     if len({trace.timed for trace in traces}) > 1:
-        raise InputError("merge: some traces have arrivals and some have none: make those first")
+        without = next(trace.name for trace in traces if not trace.timed)
+        raise InputError(
+            f"merge: {without} has no arrivals, others have: merge those with arrivals alone"
+        )
     above = {"token": 0, "session": 0, "salt": 0, "row": 0, "run": 0}
     columns: dict[str, list[Int64]] = {name: [] for name in (*_PLAIN, *_MOVED)}
     for trace in traces:

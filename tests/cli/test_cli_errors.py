@@ -66,7 +66,7 @@ def test_measures_have_bounds(option: str) -> None:
         ("--rate 1 --concurrency 2", "--rate and --concurrency contradict each other: give one"),
         ("--rate 1 --arrivals recorded", "--rate and --arrivals recorded contradict each other"),
         ("--seeds 3", "--seeds is 3, but only generated arrivals differ: give --rate as well"),
-        ("--rate 1e-300", "arrivals would pass 4e9 s"),
+        ("--rate 1e-300", "generated arrivals would pass 4e9 s"),
         ("--rate-scale 1e-30", "rate scale is 1e-30: times would pass 2^62 ns"),
         ("--window 5:1", "window '5:1': ends at 1 s, must be after 5 s"),
         ("--window 1e5:", "window '100000:': no step runs in it; the last step ends at"),
@@ -88,6 +88,11 @@ def test_measures_have_bounds(option: str) -> None:
         ("--steptime table:t.csv", "t.csv:1: column 'sequences' is missing"),
         ("--allocator pagd", "pagd: there is no allocator 'pagd' (did you mean paged?)"),
         ("--allocator paged:blok=1", "paged:blok=1: paged has no option 'blok'; it has block, "),
+        (
+            "--allocator paged:prefix=on,evit=lru",
+            "paged:prefix=on,evit=lru: paged has no option 'evit'; it has block, null, "
+            "free_order, prefix, evict",
+        ),
         ("--allocator nosuch:Class", "nosuch:Class: nosuch cannot be imported: "),
         ("--limt 5", "no such option: --limt"),
         ("--nothing-like-it", "no such option: --nothing-like-it; there are --allocator, --arr"),

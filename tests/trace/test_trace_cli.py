@@ -83,3 +83,38 @@ def test_errors_are_left_to_the_main_program(tmp_path: Path) -> None:
         refusal = run("info", "chat", name, value).exception
         assert isinstance(refusal, PagedsimError)
         assert str(refusal).startswith(f"{name} is {value}, must be ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "convert chat F --json F",
+        "make chat --requests 3 -o F --json F",
+        "make chat --requests 3 -o - --json -",
+        "head chat --requests 3 -o F --json F",
+        "merge chat code -o F --json F",
+        "merge chat code -o - --json -",
+    ],
+)
+def test_a_trace_and_its_json_go_to_two_places(words: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    result = run(*(str(file) if word == "F" else word for word in words.split()))
+    assert isinstance(result.exception, SpecError)
+    assert "as well: give another name" in str(result.exception)
+    assert not file.exists()
+    assert not result.stdout
+
+
+def test_a_missing_folder_is_said_before_anything_is_read(tmp_path: Path) -> None:
+    for more in (["-o", tmp_path / "no" / "x.jsonl"], ["-o", "-", "--json", tmp_path / "no" / "x"]):
+        result = run("head", "chat", "--requests", 3, *more)
+        assert isinstance(result.exception, InputError)
+        assert "there is no folder" in str(result.exception)
+
+
+def test_a_long_name_leaves_the_headings_whole(tmp_path: Path) -> None:
+    long = tmp_path / ("a_name_of_many_letters" * 2 + ".jsonl")
+    assert run("make", "chat-shared", "--requests", 12_000, "-o", long).exit_code == 0
+    result = run("head", long, "--requests", 11_000, "-o", tmp_path / "x.jsonl")
+    assert "requests  convers." in result.stdout
+    assert result.stdout.splitlines()[1].rstrip().endswith("with outputs")

@@ -155,7 +155,7 @@ def test_the_commands(tmp_path: Path) -> None:
     out = tmp_path / "o.jsonl"
     runner = CliRunner(env={"COLUMNS": "80"})
     for words, said in (
-        ("head chat-shared --requests 100", "whole conversations, up to 100 requests"),
+        ("head chat-shared --requests 100", "whole conversations, up to 100 in all"),
         ("head chat-shared --seconds 60", "conversations of 60 s"),
         ("sample chat-shared --share 0.1 --seed 4", "0.1 of the conversations, seed 4"),
         ("shift chat --seconds 5", "by 5 s"),

@@ -267,7 +267,7 @@ def _context_parallel(grouped: Grouped, ranks: Ranks) -> None:
 
 
 def _refusal(number: int, place: Rank, needs: int, max_len: int, longest: int) -> StartupError:
-    needed, usable = needs * place.block_bytes, place.available_bytes - place.block_bytes
+    needed, usable = needs * place.block_bytes, max(0, place.available_bytes - place.block_bytes)
     hint = (
         f"the longest length that fits is {longest:,} tokens (--max-len {longest})"
         if longest

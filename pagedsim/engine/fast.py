@@ -277,10 +277,10 @@ class FastEngine:
         for seq in done:
             state.release(seq)
         ended: list[Any] = self.forks.returned(done) if self.forks else done
-        for seq in ended:
-            seq.finish_ns = now
-            self._outcomes.add(seq)
-            self.source.follow(seq.id, now)
+        for request in ended:  # a name of its own: compiled, a name has one type
+            request.finish_ns = now
+            self._outcomes.add(request)
+            self.source.follow(request.id, now)
         self.source.done(len(ended), now)
         self._fruitless = 0
         if self._progress is not None:

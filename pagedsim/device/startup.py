@@ -169,7 +169,7 @@ def start(
     needs = _blocks(grouped.groups, max_len, in_flight, ranks.dcp)
     for number, place in enumerate(places):
         if longest[number] < max_len:
-            raise _refusal(number, place, needs, max_len, longest[number])
+            raise _refusal(number, place, needs, max_len, min(longest))  # it must fit on all
     return Startup(
         grouped=grouped,
         ranks=tuple(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from pagedsim.device import find_model, grouping, startup
@@ -395,6 +395,19 @@ def test_what_holds_for_any_layers(run: tuple[list[Layer], dict[str, Any]]) -> N
 
 
 @given(runs())
+@example(
+    run=(
+        [Layer("sliding", 1, 16, 40), Layer("sliding", 2, 16, 40)],  # one rank holds 32, one none
+        {
+            "ranks": Ranks((1, 1)),
+            "available": [4096],
+            "max_len": 33,
+            "max_batched_tokens": 1,
+            "block": 16,
+            "prefix_caching": False,
+        },
+    )
+)
 def test_the_fitted_length_is_the_longest(run: tuple[list[Layer], dict[str, Any]]) -> None:
     layers, options = run
     found = attempt(layers, **options, fit=True)

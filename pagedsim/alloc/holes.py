@@ -11,10 +11,11 @@ All numbers are slots.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 
 
-class Holes:
+class Holes(ABC):
     """Free extents, coalesced; a subclass says which of those that suffice is taken.
 
     Plain sorted lists, not a balanced tree: there is at most one hole more than there are
@@ -66,9 +67,9 @@ class Holes:
                 start = left
         self._insert(start, end - start)
 
+    @abstractmethod
     def _find(self, size: int) -> int:
         """Start of the hole to cut; one that suffices exists."""
-        raise NotImplementedError
 
     def _insert(self, start: int, size: int) -> None:
         insort(self._starts, start)

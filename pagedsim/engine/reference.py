@@ -230,15 +230,13 @@ class ReferenceEngine:
         seq.peak = max(seq.peak, seq.computed)
         if seq.computed < seq.tokens:
             return []
-        together = [seq]
-        if not group.split:
+        forks = not group.split
+        together = group.left if forks or group.beam else [seq]
+        if forks:
             group.split = True
-            together = group.left
             for other in together:
                 other.computed = seq.computed
                 other.peak = max(other.peak, seq.computed)
-        elif group.beam:
-            together = group.left
         ready = [other for other in together if other.computed == other.known]
         if group.beam and len(ready) < len(together):
             ready = []  # beams yield together
@@ -248,8 +246,10 @@ class ReferenceEngine:
             if group.first_token_ns < 0:
                 group.first_token_ns = self.now_ns
         done = [other for other in ready if other.known == other.end]
-        group.left = [other for other in group.left if other not in done]
-        self._fork(seq, [other for other in group.left if other not in self.running])
+        if done:
+            group.left = [other for other in group.left if other not in done]
+        if forks:
+            self._fork(seq, [other for other in group.left if other is not seq])
         if ready and group.beam and not done:
             self._replace(group)
         ended = [other for other in done if other in self.running]

@@ -23,10 +23,7 @@ _TRIES = 1000
 
 
 class _Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
-    """`draw` gives that many values, not yet cut."""
-
-    def draw(self, rng: np.random.Generator, count: int) -> Float64:
-        raise NotImplementedError
+    """Each has ``draw(rng, count)``: that many values, not yet cut."""
 
     def check(self) -> None:
         """Raise ValueError where the numbers make no distribution."""

@@ -23,13 +23,7 @@ from pagedsim.trace.lengthmodels import Model, resolve
 
 
 class _Arrivals(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
-    """`times` gives arrivals in ns, `words` the load model's name."""
-
-    def times(self, count: int, seed: int) -> Int64:
-        raise NotImplementedError
-
-    def words(self, seed: int) -> str:
-        raise NotImplementedError
+    """Each has ``times(count, seed)``: arrivals in ns, and ``words(seed)``: the load's name."""
 
 
 class Poisson(_Arrivals, frozen=True, tag="poisson"):

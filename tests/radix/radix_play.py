@@ -60,7 +60,7 @@ class Seq:
         return runs
 
     def keys(self, block: int) -> list[int]:
-        raise NotImplementedError
+        raise AssertionError("a radix tree asks for runs, never for keys")
 
     def step(self, tokens: int) -> bool:
         """`tokens` are computed now; whether it is done."""

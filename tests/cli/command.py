@@ -61,6 +61,25 @@ def process(*args: str, **more: Any) -> subprocess.Popen[bytes]:
     )
 
 
+def on_terminal(*args: str, **env: str) -> bytes:
+    """What a command that ends well shows on a terminal with colours, escape codes included."""
+    import pty
+
+    master, slave = pty.openpty()
+    with process(*args, stdout=slave, env={"TERM": "xterm-256color", **env}) as ran:
+        os.close(slave)
+        shown = b""
+        try:
+            while part := os.read(master, 65536):
+                shown += part
+        except OSError:  # the terminal's other side is closed
+            pass
+        ran.communicate(timeout=50)
+    os.close(master)
+    assert ran.returncode == 0
+    return shown
+
+
 def results(*args: object) -> dict[str, Any]:
     """The JSON of a run that succeeds, without what differs between two runs of one command."""
     said = pagedsim(*args, "--json", "-")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import re
 from pathlib import Path
 
 import pytest
-from command import pagedsim, process
+from command import on_terminal, pagedsim, process
 from rich.cells import cell_len
 
 RUN = ("t.csv", "--kv-tokens", "4000", "--max-len", "2000")
@@ -33,21 +33,7 @@ def test_quiet_says_nothing_and_eighty_columns_are_enough(
 
 @pytest.mark.parametrize("words", [COMMANDS["compare"], COMMANDS["size"]], ids=["compare", "size"])
 def test_no_color_is_no_colour_on_a_terminal(folder: Path, words: tuple[str, ...]) -> None:
-    import pty
-    import re
-
-    master, slave = pty.openpty()
-    with process(*words, "--no-color", stdout=slave, env={"TERM": "xterm-256color"}) as ran:
-        os.close(slave)
-        shown = b""
-        try:
-            while part := os.read(master, 65536):
-                shown += part
-        except OSError:  # the terminal's other side is closed
-            pass
-        ran.communicate(timeout=50)
-    os.close(master)
-    assert ran.returncode == 0
+    shown = on_terminal(*words, "--no-color")
     styles = set(re.findall(rb"\x1b\[([0-9;]*)m", shown))
     assert styles <= {b"0", b"1", b"2", b"3", b"1;2", b""}  # bold, dim, italic: no colours
 

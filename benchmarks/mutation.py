@@ -28,13 +28,14 @@ ROOT = Path(__file__).resolve().parents[1]
 TESTS = {
     "alloc/radix": ["tests/radix/test_radix_rules.py", "tests/radix/test_radix_contract.py",
                     "tests/radix/test_radix_machine.py"],
-    "alloc/evict": ["tests/radix/test_radix_contract.py", "tests/radix/test_radix_machine.py"],
+    "alloc/evict": ["tests/alloc/test_evict.py", "tests/radix/test_radix_contract.py",
+                    "tests/radix/test_radix_machine.py"],
     "alloc/": ["tests/alloc", "tests/conformance/test_allocator_suite.py",
                "tests/engine/test_shadow.py", "tests/engine/test_prefix_agrees.py"],
     "engine/": ["tests/engine/test_rules_vllm.py", "tests/engine/test_rules_older.py",
                 "tests/engine/test_account.py", "tests/engine/test_engines_agree.py",
                 "tests/engine/test_prefix_agrees.py", "tests/engine/test_closed_loop.py",
-                "tests/engine/test_closed_loop_agrees.py"],
+                "tests/engine/test_closed_loop_agrees.py", "tests/engine/test_forks.py"],
 }  # fmt: skip
 COMPARED = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,

@@ -18,7 +18,7 @@ def check_samples(trace: Trace, allocator: Allocator, scheduler: Scheduler) -> N
     if not isinstance(allocator, SupportsFork):
         raise SpecError(
             f"{asks}; {type(allocator).__name__} cannot fork a sequence: use paged or "
-            "paged:prefix=on"
+            "paged:prefix=on as the only allocators (--allocator paged)"
         )
     if isinstance(scheduler, SupportsPlaces) and scheduler.max_seqs < trace.samples[row]:
         raise SpecError(

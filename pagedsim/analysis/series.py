@@ -15,7 +15,7 @@ import numpy as np
 from pagedsim.engine.recording import BLOCKED, Recording, Start, Status, Window
 from pagedsim.errors import ContractError
 from pagedsim.files import write_whole
-from pagedsim.protocols import Int64, Limit, Load, StepTime, SupportsRamp
+from pagedsim.protocols import Int64, Limit, Load, StepTime, SupportsMany, SupportsRamp
 from pagedsim.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -70,18 +70,7 @@ def expanded(recording: Recording, steptime: StepTime | None, first: int, last: 
     out[:, _AT["cached"]] += cached
     out[:, _AT["reserved"]] += held - internal - grown
     out[:, _AT["external"]] -= np.where(out[:, _AT["limit"]] >= BLOCKED, held + cached, 0)
-    for base, window in zip(bases.tolist(), windows.tolist(), strict=True):
-        count = window[_AT["steps"]]
-        if count > 1:
-            ns = _prices(steptime, Load(*(window[_AT[name]] for name in Load._fields)), count)
-            reached = window[_AT["start_ns"]] + np.cumsum(ns)
-            if reached[-1] != window[_AT["end_ns"]]:
-                raise ContractError(
-                    f"step {window[0]}: {count} steps end at {reached[-1]} ns, the window at"
-                    f" {window[_AT['end_ns']]} ns: not the step-time model of the run"
-                )
-            out[base + 1 : base + count, _AT["start_ns"]] = reached[:-1]
-            out[base : base + count, _AT["end_ns"]] = reached
+    _times_of_steps(out, windows, bases, steptime)
     out[:, _AT["step"]] += j
     out[:, _AT["steps"]] = 1
     out[:, _AT["ramp_ns"]] = 0
@@ -103,6 +92,35 @@ def _taken(recording: Recording, first: int, last: int, bases: Int64, counts: In
         before = np.where(bases > 0, sums[bases - 1], 0)  # nothing is taken in a first step
         found.append(sums - np.repeat(before, counts))
     return found
+
+
+def _times_of_steps(out: Int64, windows: Int64, bases: Int64, steptime: StepTime) -> None:
+    """Give each step its own start and end, by the `steptime` of what it computes."""
+    many = windows[:, _AT["steps"]] > 1
+    firsts, windows = bases[many], windows[many]
+    counts = windows[:, _AT["steps"]]
+    lasts = np.cumsum(counts) - 1
+    steps = np.arange(lasts[-1] + 1) + np.repeat(firsts - (lasts + 1 - counts), counts)
+    if hasattr(steptime, "many"):
+        loads = out[steps][:, [_AT[name] for name in Load._fields]]
+        ns = cast(SupportsMany, steptime).many(loads)
+    else:
+        loads = windows[:, [_AT[name] for name in Load._fields]]
+        pairs = zip(loads.tolist(), counts.tolist(), strict=True)
+        ns = np.concatenate([_prices(steptime, Load(*load), count) for load, count in pairs])
+    passed = np.cumsum(ns)  # from the start of the first window, if all others were not there
+    reached = passed + np.repeat(
+        windows[:, _AT["start_ns"]] - (passed - ns)[lasts + 1 - counts], counts
+    )
+    wrong = np.flatnonzero(reached[lasts] != windows[:, _AT["end_ns"]])
+    if len(wrong):
+        window, end = windows[wrong[0]], reached[lasts[wrong[0]]]
+        raise ContractError(
+            f"step {window[0]}: {window[_AT['steps']]} steps end at {end} ns, the window at"
+            f" {window[_AT['end_ns']]} ns: not the step-time model of the run"
+        )
+    out[steps, _AT["end_ns"]] = reached
+    out[steps, _AT["start_ns"]] = reached - ns
 
 
 def _prices(steptime: StepTime, load: Load, count: int) -> Int64:

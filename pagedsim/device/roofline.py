@@ -26,11 +26,10 @@ import numpy.typing as npt
 from mypy_extensions import mypyc_attr
 
 from pagedsim.device.device import Device
-from pagedsim.device.steptime import FEW, checked, exact
+from pagedsim.device.steptime import FEW, Numbers, checked, exact, largest
 from pagedsim.errors import SpecError
 from pagedsim.protocols import Int64, Load
 
-Numbers: TypeAlias = npt.NDArray[Any]
 Float64: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -81,14 +80,7 @@ class Roofline:
         moved, more_moved = self._bytes(tokens, context), self._kv * sequences * (tokens > 0)
         if steps <= FEW:
             return np.array(self.few(load, steps), np.int64)
-        flops = _line(work, more_work, steps)
-        size = _line(moved, more_moved, steps)
-        compute = (flops / self._peak_rate).astype(np.float64)
-        memory = (size / self._byte_rate).astype(np.float64)
-        ns = np.rint(np.maximum(compute, memory))
-        checked(self._overhead + int(ns[-1]))
-        whole: Int64 = ns.astype(np.int64) + np.int64(self._overhead)
-        return np.maximum(whole, 1)
+        return self._times(_line(work, more_work, steps), _line(moved, more_moved, steps))
 
     def few(self, load: Load, steps: int) -> list[int]:
         """The same as a list, for a few steps."""
@@ -96,6 +88,21 @@ class Roofline:
         work, more_work = self._flops(tokens, pairs), self._flops_per_pair * sequences
         moved, more_moved = self._bytes(tokens, context), self._kv * sequences * (tokens > 0)
         return [self._time(work + j * more_work, moved + j * more_moved) for j in range(steps)]
+
+    def many(self, loads: Int64) -> Int64:
+        """int64[n]: `ns` of each of int64[n, 5] `loads`."""
+        if not len(loads):
+            return np.zeros(0, np.int64)
+        _, _, tokens, pairs, context = largest(loads)
+        read = self._weights + self._kv * (context + tokens)
+        idle = self._experts * self._expert
+        fits = max(self._flops(tokens, pairs), read, idle, tokens * self._per_token) < 1 << 63
+        _, _, token, pair, ctx = loads.T if fits else loads.T.astype(object)
+        size = self._weights + self._kv * (ctx + token)
+        if self._experts:
+            size = size - np.maximum(0, self._experts - token * self._per_token) * self._expert
+        flops = self._flops_per_token * token + self._flops_per_pair * pair
+        return self._times(flops, np.where(token > 0, size, 0))
 
     def flops(self, load: Load) -> int:
         """Floating-point operations of a step, over all ranks."""
@@ -131,6 +138,15 @@ class Roofline:
 
     def _time(self, flops: int, size: int) -> int:
         return checked(self._overhead + round(max(flops / self._peak_rate, size / self._byte_rate)))
+
+    def _times(self, flops: Numbers, size: Numbers) -> Int64:
+        """`_time` of each, of which there must be one."""
+        compute = (flops / self._peak_rate).astype(np.float64)
+        memory = (size / self._byte_rate).astype(np.float64)
+        ns = np.rint(np.maximum(compute, memory))
+        checked(self._overhead + int(ns.max()))
+        whole: Int64 = ns.astype(np.int64) + np.int64(self._overhead)
+        return np.maximum(whole, 1)
 
     def _flops(self, tokens: int, pairs: int) -> int:
         return self._flops_per_token * tokens + self._flops_per_pair * pairs

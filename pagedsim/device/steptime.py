@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from mypy_extensions import mypyc_attr
 
 from pagedsim.errors import SpecError
 from pagedsim.protocols import Int64, Load
+
+Numbers: TypeAlias = npt.NDArray[Any]  # int64, or Python's integers where those do not fit
 
 FS = 1_000_000  # femtoseconds a nanosecond
 LONGEST_NS = (1 << 63) - 1
@@ -49,6 +52,12 @@ def checked(ns: int) -> int:
     return max(1, ns)
 
 
+def largest(loads: Int64) -> list[int]:
+    """The largest of each column of int64[n, 5] `loads`, 0 where there is none."""
+    most: list[int] = loads.max(axis=0, initial=0).tolist()
+    return most
+
+
 def line(start: int, slope: int, divisor: int, steps: int) -> Int64:
     """int64[steps]: ``checked(half_even(start + j · slope, divisor))`` for j = 0 … steps - 1.
 
@@ -64,7 +73,11 @@ def line(start: int, slope: int, divisor: int, steps: int) -> Int64:
             [checked(half_even(start + j * slope, divisor)) for j in range(steps)], np.int64
         )
     kind: Any = np.int64 if max(last, 2 * divisor) < 1 << 62 else object
-    values = np.arange(steps).astype(kind) * slope + start
+    return _quotients(np.arange(steps).astype(kind) * slope + start, divisor)
+
+
+def _quotients(values: Numbers, divisor: int) -> Int64:
+    """``max(1, half_even(value, divisor))`` of each, in the kind of integers that `values` are."""
     quotient = values // divisor
     twice = 2 * (values - quotient * divisor)
     up = (twice > divisor) | ((twice == divisor) & (quotient % 2 == 1))
@@ -112,6 +125,17 @@ class Affine:
         start, slope = self._fs(load), self._context * int(load.sequences)
         return [checked(half_even(start + j * slope, FS)) for j in range(steps)]
 
+    def many(self, loads: Int64) -> Int64:
+        """int64[n]: `ns` of each of int64[n, 5] `loads`."""
+        weights = (self._seq - self._prefill, self._prefill, self._prefill, 0, self._context)
+        size = sum(abs(w) * most for w, most in zip(weights, largest(loads), strict=True))
+        fits = max(self._base + size, 2 * FS) < 1 << 62
+        columns = loads.T if fits else loads.T.astype(object)
+        values = self._base + sum(w * c for w, c in zip(weights, columns, strict=True) if w)
+        if not fits and len(loads):
+            checked(half_even(int(np.max(values)), FS))
+        return _quotients(np.broadcast_to(values, len(loads)), FS)
+
     def _fs(self, load: Load) -> int:
         sequences, prefills, tokens, _, context = map(int, load)
         prefill = tokens - (sequences - prefills)
@@ -140,6 +164,10 @@ class Constant:
     def few(self, load: Load, steps: int) -> list[int]:
         """The same as a list."""
         return [self._ns] * steps
+
+    def many(self, loads: Int64) -> Int64:
+        """int64[n], all alike."""
+        return np.full(len(loads), self._ns, np.int64)
 
 
 __all__ = ["Affine", "Constant"]

@@ -59,6 +59,7 @@ from pagedsim.protocols.time import (
     Load,
     StepTime,
     SupportsFew,
+    SupportsMany,
     SupportsRamp,
 )
 
@@ -85,6 +86,7 @@ __all__ = [
     "SupportsFork",
     "SupportsHold",
     "SupportsHoles",
+    "SupportsMany",
     "SupportsPlaces",
     "SupportsRamp",
     "SupportsRank",

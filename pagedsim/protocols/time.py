@@ -53,4 +53,19 @@ class SupportsFew(SupportsRamp, Protocol):
         ...
 
 
-__all__ = ["Load", "StepTime", "SupportsFew", "SupportsRamp"]
+@runtime_checkable
+class SupportsMany(Protocol):
+    """A step-time model that prices steps which have nothing to do with each other at once.
+
+    A report asks for every step of a run, a chunk of them at a time.
+    """
+
+    def many(self, loads: Int64, /) -> Int64:
+        """int64[n]: ns of each row of int64[n, 5] `loads`, whose columns are those of `Load`.
+
+        Equal to `ns` called for each.
+        """
+        ...
+
+
+__all__ = ["Load", "StepTime", "SupportsFew", "SupportsMany", "SupportsRamp"]

@@ -15,7 +15,7 @@ from hypothesis import given as examples
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from pagedsim.protocols import Load, SupportsFew, SupportsRamp
+from pagedsim.protocols import Load, SupportsFew, SupportsMany, SupportsRamp
 from pagedsim.testing.explore import Suite
 from pagedsim.testing.laws import BrokenLaw, Judge, Over
 from pagedsim.testing.sizes import makers, name_of
@@ -26,6 +26,7 @@ LAWS = {
     "pure": "the same load takes the same time, whatever was asked in between",
     "ramp": "`ramp` is int64, and equals `ns` of each step",
     "few": "`few` equals `ns` of each step",
+    "many": "`many` is int64, and equals `ns` of each load",
 }
 
 
@@ -78,8 +79,9 @@ def _judge(judge: Judge, maker: Any, load: Load, other: Load, steps: int) -> Non
         log[-1] += f" -> {answer}"
         return answer
 
-    for name, protocol in (("SupportsRamp", SupportsRamp), ("SupportsFew", SupportsFew)):
-        (judge.present if isinstance(model, protocol) else judge.absent).add(name)
+    for protocol in (SupportsRamp, SupportsFew, SupportsMany):
+        there = isinstance(model, protocol)
+        (judge.present if there else judge.absent).add(protocol.__name__)
     first = ask(f"ns({load})", model.ns, load)
     whole = isinstance(first, int | np.integer) and not isinstance(first, bool) and first >= 1
     judge.hold("positive", whole, lambda: f"{first!r} is no whole number >= 1", log)
@@ -97,6 +99,15 @@ def _judge(judge: Judge, maker: Any, load: Load, other: Load, steps: int) -> Non
     if isinstance(model, SupportsFew):
         few = ask(f"few({load}, {steps})", model.few, load, steps)
         judge.hold("few", list(few) == each, lambda: f"ns of each is {each}", log)
+    rows = [load, other, load, *(_after(other, j) for j in range(steps))]
+    times = [model.ns(row) for row in rows]
+    if isinstance(model, SupportsMany):
+        many = ask(f"many({rows})", model.many, np.array(rows, np.int64))
+        good = isinstance(many, np.ndarray) and many.dtype == np.int64
+        judge.hold("many", good, "no int64 array", log)
+        judge.hold("many", many.tolist() == times, lambda: f"ns of each is {times}", log)
+        none = ask("many([])", model.many, np.zeros((0, 5), np.int64))
+        judge.hold("many", len(none) == 0, "of no loads there are times", log)
 
 
 def _after(load: Load, step: int) -> Load:

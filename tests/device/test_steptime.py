@@ -14,7 +14,7 @@ from pagedsim.device import Affine, Constant, Device, Gpu, Roofline, Table, make
 from pagedsim.device.steptime import half_even, line
 from pagedsim.device.work import pairs
 from pagedsim.errors import InputError, SpecError
-from pagedsim.protocols import Load, StepTime, SupportsFew, SupportsRamp
+from pagedsim.protocols import Load, StepTime, SupportsFew, SupportsMany, SupportsRamp
 
 LLAMA = make_device("llama-3.1-8b", "a100-80gb")
 DEVICES = [
@@ -259,3 +259,33 @@ def test_few_equals_ramp(
     if isinstance(model, SupportsFew):
         load = Load(sequences, 0, sequences, pairs_, context)
         assert model.few(load, steps) == model.ramp(load, steps).tolist()
+
+
+@pytest.mark.parametrize("model", MODELS[:11], ids=NAMES[:11])
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.integers(0, 2048),
+            st.integers(0, 2048),
+            st.integers(0, 10**5),
+            st.one_of(small, large),
+            st.one_of(small, large),
+        ),
+        max_size=6,
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_many_equals_ns(model: StepTime, rows: list[tuple[int, int, int, int, int]]) -> None:
+    assert isinstance(model, SupportsMany)
+    loads = [Load(n, min(n, p), n + more, pairs, context) for n, p, more, pairs, context in rows]
+    times = model.many(np.array(loads, np.int64).reshape(-1, 5))
+    assert times.dtype == np.int64
+    assert times.tolist() == [model.ns(load) for load in loads]
+
+
+@pytest.mark.parametrize("model", MODELS[:11], ids=NAMES[:11])
+def test_many_equals_ns_where_int64_overflows(model: StepTime) -> None:
+    assert isinstance(model, SupportsMany)
+    for scale in (10**11, 10**12, 10**13, 10**14, 10**15):
+        loads = [Load(scale // 100, 0, scale // 100, scale, scale + at) for at in range(5)]
+        assert model.many(np.array(loads)).tolist() == [model.ns(load) for load in loads]

@@ -36,7 +36,7 @@ def latency(requests: Requests, finished: Int64) -> results.Latency:
 
 
 def times(requests: Requests, finished: Int64) -> dict[str, npt.NDArray[np.float64]]:
-    """By "queue", "ttft", "tpot", "e2e": seconds of each of the rows `finished`, for drawings.
+    """By "queue", "ttft", "tpot", "e2e", "normalized": seconds of each of the rows `finished`.
 
     Outputs of one token have no "tpot".
     """
@@ -47,6 +47,7 @@ def times(requests: Requests, finished: Int64) -> dict[str, npt.NDArray[np.float
         "ttft": (first - arrival) / SECOND,
         "tpot": (last - first)[several] / ((longest[several] - 1) * SECOND),
         "e2e": (last - arrival) / SECOND,
+        "normalized": (last - arrival) / (longest * SECOND),
     }
 
 

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 from pagedsim.cli.values import MOST, counted, measured, number, one_of, option, whole
 
+# Options of one replay that say nothing where there are many: other loads, engines, its own files.
+ONE_RUN = frozenset(
+    ("concurrency", "arrivals", "seeds", "window", "report", "perfetto", "engine", "check")
+)
 _DEVICE, _LOAD, _RUN, _OUT = "Device", "Load", "Run", "Output"
 
 
@@ -237,8 +241,13 @@ class Options:
     ] = False
 
 
-def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`command(…, options)` with the fields of `Options` in the place of `options`."""
+def with_options(
+    command: Callable[..., None], *, without: Container[str] = ()
+) -> Callable[..., None]:
+    """`command(…, options)` with the fields of `Options` in the place of `options`.
+
+    Fields `without` are no options of the command, or it has its own of that name.
+    """
     hints = get_type_hints(Options, include_extras=True)
     own_hints = get_type_hints(command, include_extras=True)
     own = [
@@ -254,10 +263,11 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
             annotation=hints[field.name],
         )
         for field in dataclasses.fields(Options)
+        if field.name not in without
     ]
 
     def wrapper(*args: Any, **values: Any) -> None:
-        chosen = {field.name: values.pop(field.name) for field in dataclasses.fields(Options)}
+        chosen = {each.name: values.pop(each.name) for each in shared}
         command(*args, **values, options=Options(**chosen))
 
     parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in own] + shared
@@ -267,4 +277,4 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
-__all__ = ["MOST", "Options", "number", "whole", "with_options"]
+__all__ = ["MOST", "ONE_RUN", "Options", "number", "whole", "with_options"]

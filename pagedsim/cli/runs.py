@@ -43,9 +43,9 @@ def execute(
     files["perfetto"] = options.perfetto
     writable(files, taken, len(given or default))
     span.parse(options.window)
-    _one_load(options)
-    options, notes, block = _like(options)
-    allocators = [_with_block(spec, block, bool(given)) for spec in given or default]
+    one_load(options)
+    options, notes, block = with_like(options)
+    allocators = [with_block(spec, block, bool(given)) for spec in given or default]
     device = _device(options)
     bare = options.model is None and options.gpu is None
     setup = Setup(
@@ -91,7 +91,7 @@ def _possible(setup: Setup, device: Device, allocators: Sequence[str]) -> None:
     make_steptime(str(setup.steptime), device=device)
 
 
-def _like(options: Options) -> tuple[Options, list[str], int | None]:
+def with_like(options: Options) -> tuple[Options, list[str], int | None]:
     """Options that an engine's command line gives, where ours say nothing themselves."""
     if options.like is None:
         return options, [], None
@@ -116,7 +116,7 @@ def _like(options: Options) -> tuple[Options, list[str], int | None]:
     return replace(options, scheduler=scheduler, **missing), notes, like.block
 
 
-def _with_block(spec: str, block: int | None, said: bool) -> str:
+def with_block(spec: str, block: int | None, said: bool) -> str:
     """`spec` with an engine's block size, unless the command line `said` another."""
     parsed = parse(spec)
     if block is None or parsed.path is not None or parsed.name != "paged":
@@ -127,7 +127,15 @@ def _with_block(spec: str, block: int | None, said: bool) -> str:
 
 
 def _device(options: Options) -> Device:
-    """The device; limits given in the scheduler's spec count for the size of the pool too."""
+    """The device that the options name."""
+    return make_device(options.model or MODEL, options.gpu or GPU, **device_options(options))
+
+
+def device_options(options: Options) -> dict[str, Any]:
+    """What `make_device` takes besides model and GPU, where something is said.
+
+    Limits given in the scheduler's spec count for the size of the pool too.
+    """
     make_scheduler(options.scheduler)
     spec = parse(options.scheduler)
     given: dict[str, Any] = {}
@@ -141,11 +149,10 @@ def _device(options: Options) -> Device:
         given[key] = getattr(options, key)
     for key in ("kv_tokens", "kv_blocks", "kv_memory_bytes", "engine_log"):
         given[key] = getattr(options, key)
-    chosen = {key: value for key, value in given.items() if value is not None}
-    return make_device(options.model or MODEL, options.gpu or GPU, **chosen)
+    return {key: value for key, value in given.items() if value is not None}
 
 
-def _one_load(options: Options) -> None:
+def one_load(options: Options) -> None:
     """Refuse loads that contradict each other."""
     loads = {
         "--rate": options.rate is not None,
@@ -170,13 +177,19 @@ def _one_load(options: Options) -> None:
         )
 
 
+def sampled(trace: Trace, options: Options, seed: int) -> Trace:
+    """The trace with the samples or beams that were asked for."""
+    if options.samples is not None:
+        return with_samples(trace, options.samples)
+    if options.beam is not None:
+        death = DEATH if options.beam_death is None else options.beam_death
+        return with_beams(trace, options.beam, death=death, seed=seed)
+    return trace
+
+
 def _loaded(trace: Trace, options: Options, seed: int) -> Trace:
     """The trace under the load model, and with the samples, that were asked for."""
-    if options.samples is not None:
-        trace = with_samples(trace, options.samples)
-    elif options.beam is not None:
-        death = DEATH if options.beam_death is None else options.beam_death
-        trace = with_beams(trace, options.beam, death=death, seed=seed)
+    trace = sampled(trace, options, seed)
     if options.rate is not None:
         return arrivals.poisson(trace, options.rate, seed)
     if options.arrivals == "saturate":
@@ -189,4 +202,4 @@ def _loaded(trace: Trace, options: Options, seed: int) -> Trace:
     return trace
 
 
-__all__ = ["execute"]
+__all__ = ["device_options", "execute", "one_load", "sampled", "with_block", "with_like"]

@@ -19,8 +19,19 @@ HEAVY = (
     "pooch",
     "requests",
     "jinja2",
+    "joblib",
 )
-COMMANDS = ["compare", "curve", "replay", "size", "verify", "trace", "trace info", "trace fetch"]
+COMMANDS = [
+    "compare",
+    "curve",
+    "plan",
+    "replay",
+    "size",
+    "verify",
+    "trace",
+    "trace info",
+    "trace fetch",
+]
 
 
 @pytest.mark.parametrize("words", ["", "--version", "--help", *(f"{c} --help" for c in COMMANDS)])

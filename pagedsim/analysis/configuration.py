@@ -1,0 +1,62 @@
+"""What of a server can be chosen, as one value: to be compared with others, or changed by a part.
+
+A `Configuration` is a `Setup` before its device is made, with the allocator. It is small and can be
+sent to another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pagedsim.analysis.simulate import ALLOCATORS, GPU, MODEL, Setup
+from pagedsim.device.device import make_device
+from pagedsim.specs import make_allocator, make_scheduler, make_steptime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """Specs of the parts, and of the device what `make_device` takes by name.
+
+    `max_len` None is the model's own, or what the pool holds if that is less.
+    """
+
+    allocator: str = ALLOCATORS[-1]
+    scheduler: str = "vllm"
+    steptime: str = "roofline"
+    model: str = MODEL
+    gpu: str = GPU
+    max_len: int | None = None
+    closed_loop: bool = False
+    device: Mapping[str, Any] = field(default_factory=dict)
+
+    def setup(self, **more: Any) -> Setup:
+        """The run that it asks for; `more` are other fields of `Setup`.
+
+        Every part is made once. DeviceError where the model does not fit, SpecError for a part
+        that there is not or that does not go with the others.
+        """
+        device = make_device(self.model, self.gpu, **self.device)
+        made = Setup(
+            device=device,
+            scheduler=self.scheduler,
+            steptime=self.steptime,
+            max_len=self.max_len,
+            closed_loop=self.closed_loop,
+            **more,
+        ).resolved()
+        assert made.max_len is not None
+        make_allocator(self.allocator, tokens=device.capacity_tokens, max_len=made.max_len)
+        make_scheduler(
+            self.scheduler, max_seqs=device.max_seqs, max_batched_tokens=device.max_batched_tokens
+        ).check(made.max_len)
+        make_steptime(self.steptime, device=device)
+        return made
+
+    def on(self, **device: Any) -> Configuration:
+        """The same with other options of `make_device`."""
+        return replace(self, device={**self.device, **device})
+
+
+__all__ = ["Configuration"]

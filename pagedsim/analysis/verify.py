@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
+from pagedsim.alloc.grouped import Grouped
 from pagedsim.alloc.paged import Paged
-from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.analysis.recorded import Recorded, read_recording, trace_of
+from pagedsim.analysis.recorded_pool import Pool, config_of, pool_of
 from pagedsim.analysis.simulate import engine_of
 from pagedsim.device.steptime import Constant
 from pagedsim.engine.recording import Recording, Requests
@@ -64,10 +63,9 @@ def verify(path: str | Path, *, trace: str | Path | None = None, engine: str = "
         return verify_sglang(path, trace=trace)
 
     recorded = read_recording(path)
-    config = _config(recorded)
+    config = config_of(recorded)
     requests = load(trace if trace is not None else trace_of(recorded.path))
-    pool = PrefixPaged if config.enable_prefix_caching else Paged
-    allocator = pool(config.num_gpu_blocks, block=config.block_size)
+    allocator = pool_of(recorded, config)
     scheduler = Vllm(
         max_seqs=config.max_num_seqs,
         max_batched_tokens=config.max_num_batched_tokens,
@@ -92,42 +90,6 @@ def verify(path: str | Path, *, trace: str | Path | None = None, engine: str = "
     return referee.outcome()
 
 
-class Config(msgspec.Struct, kw_only=True):
-    """What a header must say of a vLLM run; all else in it plays no part."""
-
-    num_gpu_blocks: int
-    block_size: int
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    max_model_len: int
-    enable_prefix_caching: bool
-    enable_chunked_prefill: bool = True
-    long_prefill_token_threshold: int = 0
-    watermark: float = 0.0
-    scheduler_reserve_full_isl: bool = True
-    policy: str = "fcfs"
-    async_scheduling: bool = False
-    groups: tuple[dict[str, Any], ...] = ({"type": "full"},)
-
-
-def _config(recorded: Recorded) -> Config:
-    """The header's configuration. InputError where it is incomplete or cannot be replayed."""
-    if recorded.header.get("engine") != "vllm":
-        engine = recorded.header.get("engine")
-        raise InputError(f"{recorded.path}: recordings of {engine!r} cannot be replayed yet")
-    try:
-        config = msgspec.convert(recorded.header.get("config", {}), Config)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{recorded.path}:1: config: {error}") from None
-    if [group.get("type") for group in config.groups] != ["full"]:
-        raise InputError(
-            f"{recorded.path}: groups {config.groups} cannot be replayed yet, only one full"
-        )
-    if config.async_scheduling:
-        raise InputError(f"{recorded.path}: asynchronous scheduling cannot be replayed yet")
-    return config
-
-
 def _whole(recorded: Recorded, requests: int) -> None:
     """Each request of the trace has its line, or none has. InputError otherwise."""
     ids = [line.get("id") for line in recorded.requests]
@@ -141,13 +103,19 @@ def _whole(recorded: Recorded, requests: int) -> None:
 class Referee:
     """Compares as the replay goes: an `Observer` of one run."""
 
-    def __init__(self, recorded: Recorded, allocator: Paged | PrefixPaged) -> None:
+    def __init__(self, recorded: Recorded, allocator: Pool) -> None:
         self._recorded, self._allocator = recorded, allocator
-        self._cache = allocator if isinstance(allocator, PrefixPaged) else None
+        cached = recorded.header["config"]["enable_prefix_caching"]
+        self._cache = allocator if cached and not isinstance(allocator, Paged) else None
+        self._sizes = (  # tokens a block, of each group
+            tuple(group.block for group in allocator.groups)
+            if isinstance(allocator, Grouped)
+            else (allocator.block,)
+        )
         self._queries = [0, 0, 0, 0]  # tokens asked for and hit, first and after preemption
         self._lines = iter(recorded.steps)
         self._line: dict[str, Any] = {}
-        self._held: dict[int, int] = {}  # blocks of each running row after the last step
+        self._held: dict[int, tuple[int, ...]] = {}  # blocks of each running row's tables
         self._where = ""
         self._steps = 0
         self._seen: dict[str, None] = {}
@@ -174,8 +142,8 @@ class Referee:
         for seq, tokens in plan.scheduled.items():
             steps, before = self._sched.get(seq.id, (0, 0))
             self._sched[seq.id] = (steps + 1, before + tokens)
-        hits = {seq.id: seq.computed // self._allocator.block for seq in plan.admitted}
-        new_blocks = sum(len(new) - hits.get(row, 0) for row, new in fresh.items())
+        hits = sum(seq.computed // block for seq in plan.admitted for block in self._sizes)
+        new_blocks = sum(len(new) for tables in fresh.values() for new in tables) - hits
         queries = self._asked(first) + self._asked(resumed)
         self._queries = [old + new for old, new in zip(self._queries, queries, strict=True)]
         self._new_blocks += new_blocks
@@ -197,7 +165,9 @@ class Referee:
             "h": lambda: queries[1],
             "pq": lambda: queries[2],
             "ph": lambda: queries[3],
-            "block_ids": lambda: {str(row): new for row, new in fresh.items() if new},
+            "block_ids": lambda: {
+                str(row): new if len(new) > 1 else new[0] for row, new in fresh.items() if any(new)
+            },
             "free_head": lambda: list(free[: len(line.get("free_head", []))]),
             "free_crc": lambda: _crc(free),
             "cached_hashes": lambda: 0 if self._cache is None else self._cache.keys_cached(),
@@ -269,15 +239,21 @@ class Referee:
             return 0, 0
         return sum(seq.tokens for seq in admitted), sum(seq.computed for seq in admitted)
 
-    def _fresh(self, plan: Plan) -> dict[int, list[int]]:
-        """Blocks new to each scheduled row's table in this step."""
+    def _tables(self, seq: Any) -> tuple[tuple[int, ...], ...]:
+        if isinstance(self._allocator, Grouped):
+            return self._allocator.tables(seq)
+        return (self._allocator.table(seq),)
+
+    def _fresh(self, plan: Plan) -> dict[int, list[list[int]]]:
+        """Blocks new to each scheduled row's tables in this step."""
         for seq in plan.preempted:
             self._held.pop(seq.id, None)
         fresh = {}
         for seq in plan.scheduled:
-            table = self._allocator.table(seq)
-            fresh[seq.id] = list(table[self._held.get(seq.id, 0) :])
-            self._held[seq.id] = len(table)
+            tables = self._tables(seq)
+            before = self._held.get(seq.id, (0,) * len(tables))
+            fresh[seq.id] = [list(t[at:]) for t, at in zip(tables, before, strict=True)]
+            self._held[seq.id] = tuple(map(len, tables))
         return fresh
 
     def _compare(self, ours: dict[str, Callable[[], Any]]) -> None:

@@ -20,6 +20,7 @@ import simpy
 
 from pagedsim.engine.forks import forks_of, in_turn
 from pagedsim.engine.glide import glide
+from pagedsim.engine.grouped import account_of
 from pagedsim.engine.jump import Pricer, jump
 from pagedsim.engine.outcomes import Outcomes
 from pagedsim.engine.recording import BLOCKED, Recorder, Recording
@@ -87,7 +88,8 @@ class FastEngine:
         self._progress = progress
         self._hold = isinstance(scheduler, SupportsHold) and scheduler.hold
         self._done: list[Request] = []  # finished members of a batch that is held as a whole
-        steady = isinstance(scheduler, SupportsSteady) and scheduler.steady
+        self._grouped = account_of(allocator)  # with it every step is a window of its own
+        steady = isinstance(scheduler, SupportsSteady) and scheduler.steady and not self._grouped
         self._steady: SupportsSteady | None = scheduler if steady else None  # type: ignore[assignment]
         self._order: list[Any] | None = None  # of the plan, unless it is the running order
         self._outcomes = Outcomes(trace)
@@ -157,6 +159,11 @@ class FastEngine:
         if self._watch is not None:
             self._watch.begin(self.steps, plan)
         load = load_of(step, state.batch)
+        if self._grouped is not None:
+            duration = self.pricer.one(load)
+            began = (self.steps, 1, now, now + duration, len(state.running), *load)
+            self._grouped.record(self.recorder, began, step, plan, state.running, self._done)
+            return step, 1, duration
         usage = held, cached, shared, lost = self.allocator.usage()
         stored, spill = state.batch.stored + decoding, state.spill
         if state.prefilling:
@@ -302,8 +309,7 @@ class FastEngine:
         return Recording(
             capacity=self.allocator.capacity,
             max_len=self.state.max_len,
-            windows=self.recorder.windows(),
-            starts=self.recorder.starts(),
+            **self.recorder.tables(),
             requests=self._outcomes.columns(self.source.refused_ns, self.state.max_len),
             refused=tuple(self.source.refused),
             free=() if blocks is None else tuple(blocks.free_blocks()),

@@ -10,7 +10,8 @@ window of one step::
 In a longer one only lengths change: step j (0, 1, …) has ``j · sequences`` more pairs, context and
 live slots than the first, and holds what `Start` rows add. Nobody joins, leaves or is preempted.
 
-All columns are int64. ``live + reserved + internal + external + cached + idle = capacity``.
+All columns are int64. ``live + reserved + internal + external + cached + idle = capacity``; with
+groups of layers ``padding + outside`` as well (`Apart`).
 """
 
 from __future__ import annotations
@@ -66,6 +67,17 @@ class Start(NamedTuple):
     cached: int
 
 
+class Apart(NamedTuple):
+    """Two terms more of a model with several groups of layers, whose slots are bytes.
+
+    One row a window, each of one step. `padding`: what blocks of narrow groups, held or cached,
+    lose to the widest. `outside`: held for tokens that no layer of the group will read again.
+    """
+
+    padding: int
+    outside: int
+
+
 BLOCKED = 4  # added to Window.limit
 
 
@@ -111,7 +123,10 @@ class Requests:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Recording:
-    """All that one run recorded. `windows` is int64[windows, 19], columns as in `Window`."""
+    """All that one run recorded. `windows` is int64[windows, 19], columns as in `Window`.
+
+    `grouped` is int64[windows, 2], columns as in `Apart`; without rows where all layers are alike.
+    """
 
     capacity: int
     max_len: int
@@ -121,6 +136,7 @@ class Recording:
     refused: tuple[Refusal, ...]
     free: tuple[int, ...] = field(default=())  # the free list at the end, where there is one
     evicted: int | None = None  # slots of cached content dropped in all, where that is counted
+    grouped: Int64 = field(default_factory=lambda: np.zeros((0, len(Apart._fields)), np.int64))
 
     def column(self, name: str) -> Int64:
         """One column of `windows` by the name of its field in `Window`."""
@@ -136,8 +152,10 @@ class Recorder:
     def __init__(self) -> None:
         self._windows = bytearray()
         self._starts = array("q")
+        self._grouped = array("q")
         self._pack = Struct(f"={len(Window._fields)}q").pack
         self.add_starts = self._starts.extend  # rows of Start, one after another
+        self.add_apart = self._grouped.extend  # a row of Apart, after its window
         self._count = 0
 
     def __len__(self) -> int:
@@ -148,13 +166,16 @@ class Recorder:
         self._windows += self._pack(*row)
         self._count += 1
 
-    def windows(self) -> Int64:
-        """int64[windows, 19]: the buffer itself, so nothing can be added from then on."""
-        return _table(self._windows, len(Window._fields))
+    def tables(self) -> dict[str, Int64]:
+        """`windows`, `starts` and `grouped` of a `Recording`.
 
-    def starts(self) -> Int64:
-        """int64[starts, 6], in the same way."""
-        return _table(self._starts, len(Start._fields))
+        They are the buffers themselves, so nothing can be added from then on.
+        """
+        return {
+            "windows": _table(self._windows, len(Window._fields)),
+            "starts": _table(self._starts, len(Start._fields)),
+            "grouped": _table(self._grouped, len(Apart._fields)),
+        }
 
 
 def _table(buffer: array[int] | bytearray, columns: int) -> Int64:
@@ -164,6 +185,7 @@ def _table(buffer: array[int] | bytearray, columns: int) -> Int64:
 
 __all__ = [
     "BLOCKED",
+    "Apart",
     "Recorder",
     "Recording",
     "Refusal",

@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any
 
 from pagedsim.engine.recording import Recorder, Recording, Refusal
-from pagedsim.engine.reference_account import load_of, window_of
+from pagedsim.engine.reference_account import record
 from pagedsim.engine.reference_request import Group, Inputs, Request, results
 from pagedsim.engine.sampling import check_samples
 from pagedsim.errors import ContractError, SpecError
@@ -26,6 +26,7 @@ from pagedsim.protocols import (
     StepTime,
     SupportsBlocks,
     SupportsFork,
+    SupportsGroups,
     SupportsHold,
     SupportsRank,
     evicted,
@@ -101,6 +102,8 @@ class ReferenceEngine:
         return True
 
     def grow(self, seq: Any, tokens: int) -> bool:
+        if isinstance(self.allocator, SupportsGroups):
+            self.allocator.trim(seq, seq.computed)
         return self.allocator.grow(seq, tokens)
 
     @property
@@ -197,12 +200,7 @@ class ReferenceEngine:
             )
         for observer in self.observers:
             observer.scheduled(self.steps, plan, self)
-        load = load_of(plan)
-        duration = int(self.steptime.ns(load))
-        if duration < 1:
-            raise ContractError(f"step {self.steps}: {load} takes {duration} ns, must be >= 1")
-        self.recorder.add(window_of(self, plan, load, duration))
-        self.now_ns += duration
+        self.now_ns += record(self, plan)
         self._fruitless += 1  # until a token is yielded
         for seq, tokens in plan.scheduled.items():
             self.done += self._advance(seq, tokens)
@@ -309,7 +307,7 @@ class ReferenceEngine:
         return Recording(
             capacity=self.allocator.capacity,
             max_len=self.max_len,
-            windows=self.recorder.windows(),
+            **self.recorder.tables(),
             requests=results(rows, {refusal.row for refusal in self.refused}, self.max_len),
             refused=tuple(self.refused),
             free=tuple(free),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pagedsim.engine.recording import BLOCKED, Window
+from pagedsim.engine.recording import BLOCKED, Apart, Window
 from pagedsim.errors import ContractError
-from pagedsim.protocols import Allocator, Load, Plan, SupportsSlots
+from pagedsim.protocols import Allocator, LayerGroup, Load, Plan, SupportsGroups, SupportsSlots
 
 
 def load_of(plan: Plan) -> Load:
@@ -21,8 +21,23 @@ def load_of(plan: Plan) -> Load:
     return Load(len(plan.scheduled), prefills, tokens, pairs, context)
 
 
+def record(engine: Any, plan: Plan) -> int:
+    """Add the row of one step, whose slots are taken; its ns. ContractError where one is wrong."""
+    load = load_of(plan)
+    duration = int(engine.steptime.ns(load))
+    if duration < 1:
+        raise ContractError(f"step {engine.steps}: {load} takes {duration} ns, must be >= 1")
+    if isinstance(engine.allocator, SupportsGroups):
+        window, apart = grouped_window_of(engine, plan, load, duration)
+        engine.recorder.add(window)
+        engine.recorder.add_apart(apart)
+    else:
+        engine.recorder.add(window_of(engine, plan, load, duration))
+    return duration
+
+
 def window_of(engine: Any, plan: Plan, load: Load, duration: int) -> Window:
-    """The row of one step, whose slots are taken. ContractError where a term is negative."""
+    """The six terms, sequence by sequence."""
     allocator: Allocator = engine.allocator
     held, cached, shared, lost = allocator.usage()
     stored_all = internal = reserved = 0
@@ -46,23 +61,74 @@ def window_of(engine: Any, plan: Plan, load: Load, duration: int) -> Window:
             f"{free}: none may be negative ({type(allocator).__name__}, held {held}, "
             f"cached {cached}, shared {shared}, lost {lost})"
         )
-    return Window(
-        step=engine.steps,
-        steps=1,
-        start_ns=engine.now_ns,
-        end_ns=engine.now_ns + duration,
-        batch=len(engine.running),
-        **load._asdict(),
-        live=live,
-        reserved=reserved,
-        internal=internal,
-        external=lost + (free if plan.blocked else 0),
-        cached=cached,
-        shared=shared,
-        ramp_ns=0,
-        held=held,
-        limit=plan.limit + (BLOCKED if plan.blocked else 0),
-    )
+    external = lost + (free if plan.blocked else 0)
+    terms = (live, reserved, internal, external, cached, shared, 0, held, _limit(plan))
+    return Window._make((*_began(engine, plan, load, duration), *terms))
+
+
+def grouped_window_of(engine: Any, plan: Plan, load: Load, duration: int) -> tuple[Window, Apart]:
+    """The same of an allocator with groups of layers, in bytes, counted block by block."""
+    allocator: Any = engine.allocator
+    blocks: dict[int, list[int]] = {}  # id -> tokens stored, never read again, ever stored
+    group_of: dict[int, LayerGroup] = {}
+    for seq in [*engine.running, *engine.done]:
+        runs = seq in engine.running
+        stored = seq.computed + plan.scheduled.get(seq, 0) if runs else 0
+        for group, table in zip(allocator.groups, allocator.tables(seq), strict=True):
+            for at, block in enumerate(table):
+                if not block:
+                    continue
+                group_of[block] = group
+                start, size = at * group.block, group.block
+                if group.kind == "state":
+                    blocks[block] = [runs, 0, 0]
+                    continue
+                fill = min(max(stored - start, 0), size)
+                out = min(max(group.first_read(seq.computed) - start, 0), fill)
+                ever = min(max(seq.final - start, 0), size) if runs else 0
+                seen = blocks.setdefault(block, [0, size, 0])
+                if runs:
+                    blocks[block] = [max(seen[0], fill), min(seen[1], out), max(seen[2], ever)]
+    live = outside = reserved = internal = padding = 0
+    for block, (fill, out, ever) in blocks.items():
+        group = group_of[block]
+        token = group.page_bytes // group.block
+        padding += allocator.block_bytes - group.page_bytes
+        if group.kind == "state":
+            live += group.page_bytes * fill
+            internal += group.page_bytes * (1 - fill)
+            continue
+        out = min(out, fill)
+        live += (fill - out) * token
+        outside += out * token
+        reserved += max(0, ever - fill) * token
+        internal += (group.block - max(fill, ever)) * token
+    cached = 0
+    for group, count in zip(allocator.groups, allocator.group_blocks(), strict=True):
+        cached += count.cached * group.page_bytes
+        padding += count.cached * (allocator.block_bytes - group.page_bytes)
+    held, keys, shared, _ = allocator.usage()
+    free = allocator.capacity - held - keys
+    if held != len(blocks) * allocator.block_bytes or free < 0:
+        raise ContractError(
+            f"step {engine.steps}: {type(allocator).__name__} says held {held} and cached {keys} "
+            f"of {allocator.capacity}, and its tables have {len(blocks)} blocks of "
+            f"{allocator.block_bytes}"
+        )
+    external = free if plan.blocked else 0
+    terms = (live, reserved, internal, external, cached, shared, 0, held, _limit(plan))
+    window = Window._make((*_began(engine, plan, load, duration), *terms))
+    return window, Apart(padding, outside)
+
+
+def _began(engine: Any, plan: Plan, load: Load, duration: int) -> tuple[int, ...]:
+    """What a row begins with: the step, its time, who runs, the load."""
+    now = engine.now_ns
+    return (engine.steps, 1, now, now + duration, len(engine.running), *load)
+
+
+def _limit(plan: Plan) -> int:
+    return plan.limit + (BLOCKED if plan.blocked else 0)
 
 
 def _distinct(engine: Any, plan: Plan) -> int:
@@ -75,4 +141,4 @@ def _distinct(engine: Any, plan: Plan) -> int:
     return len(slots)
 
 
-__all__ = ["load_of", "window_of"]
+__all__ = ["record"]

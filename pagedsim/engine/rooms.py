@@ -17,7 +17,7 @@ from typing import Any
 
 from pagedsim.engine.batch import Batch
 from pagedsim.engine.request import NEVER, STOPPED, Request
-from pagedsim.protocols import Allocator, SupportsExtend, SupportsFill, Usage
+from pagedsim.protocols import Allocator, SupportsExtend, SupportsFill, SupportsGroups, Usage
 
 _RANK = attrgetter("rank")
 _NOTHING = (0, 0)
@@ -38,6 +38,8 @@ class Rooms:
         self._served = NEVER  # a tick at which all who are due have their block
         self.fills = isinstance(allocator, SupportsFill) and allocator.fills
         self._fill = allocator.fill if self.fills else None  # type: ignore[attr-defined]
+        windowed = isinstance(allocator, SupportsGroups) and allocator.windowed
+        self._trim = allocator.trim if windowed else None  # type: ignore[attr-defined]
         self._looked = NOBODY  # who was looked up, and its hit, as long as nothing has changed
         self._freed = False  # whether growing has given slots back since `State.forget`
 
@@ -57,6 +59,9 @@ class Rooms:
             if not self.allocator.grow(seq, tokens):
                 return False
         else:
+            if self._trim is not None:
+                computed = seq.base if seq.clock is STOPPED else tokens - 1  # at a later step too
+                self._freed = self._trim(seq, computed) or self._freed
             before = self.allocator.usage().held
             if not self.allocator.grow(seq, tokens):
                 return False

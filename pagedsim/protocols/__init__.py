@@ -20,7 +20,7 @@ slower, or less to see.
 
 from __future__ import annotations
 
-from pagedsim.protocols.groups import LayerGroup
+from pagedsim.protocols.groups import GroupBlocks, LayerGroup, SupportsGroups
 from pagedsim.protocols.memory import (
     Allocator,
     Future,
@@ -68,6 +68,7 @@ __all__ = [
     "BatchView",
     "Foreseen",
     "Future",
+    "GroupBlocks",
     "Int64",
     "LayerGroup",
     "Limit",
@@ -84,6 +85,7 @@ __all__ = [
     "SupportsFill",
     "SupportsForesight",
     "SupportsFork",
+    "SupportsGroups",
     "SupportsHold",
     "SupportsHoles",
     "SupportsMany",

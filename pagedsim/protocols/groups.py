@@ -18,7 +18,10 @@ Which tokens a group must keep is its *kind*:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence as SequenceOf
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from pagedsim.protocols.sequence import Sequence
 
 
 class LayerGroup(NamedTuple):
@@ -50,5 +53,72 @@ class LayerGroup(NamedTuple):
             return -(-min(self.window + in_flight, length) // self.block)
         return -(-length // self.block)
 
+    def first_read(self, computed: int) -> int:
+        """The first of `computed` stored tokens that the next one still reads; O(1).
 
-__all__ = ["LayerGroup"]
+        Those before it, no layer of the group will ever read again. Of a `state` group, whose one
+        state holds no token, all.
+        """
+        if self.kind == "sliding":
+            return max(0, computed - self.window + 1)
+        if self.kind == "chunked":
+            return computed // self.window * self.window
+        return 0
+
+
+class GroupBlocks(NamedTuple):
+    """Blocks of one group now: `held` by sequences, each once; `cached`: by none, content kept.
+
+    `shared` is what sharing saved: Σ over held blocks of the sequences that hold it, less one.
+    `gone`: entries of tables whose block was given back, or never held. So all tables together
+    have ``held + shared + gone`` entries.
+    """
+
+    held: int
+    cached: int
+    shared: int
+    gone: int
+
+
+@runtime_checkable
+class SupportsGroups(Protocol):
+    """An allocator with a table a group over one pool of equal blocks; its slots are bytes.
+
+    `capacity` is whole blocks of `block_bytes`, and so are ``held`` and ``cached`` of `Usage`.
+    `windowed`: whether some group gives blocks back while its sequence runs, so that the engine
+    must `trim`.
+    """
+
+    groups: tuple[LayerGroup, ...]
+    block_bytes: int
+    windowed: bool
+
+    def trim(self, seq: Sequence, computed: int, /) -> bool:
+        """Give back what no layer will read again once `computed` tokens are stored; whether any.
+
+        An engine calls it with the `computed` of a step before each `grow` of that step, and what
+        was given back stays so if `grow` is refused. As long as `room` suffices there is nothing.
+        """
+        ...
+
+    def tables(self, seq: Sequence, /) -> tuple[SequenceOf[int], ...]:
+        """A block table a group: ids in token order, 0 where a block was given back."""
+        ...
+
+    def covered(self, seq: Sequence, /) -> int:
+        """Tokens that its tables reach: most that were asked for since it was admitted."""
+        ...
+
+    def group_blocks(self) -> tuple[GroupBlocks, ...]:
+        """The account of each group; O(groups)."""
+        ...
+
+    def out_of_windows(self, seqs: SequenceOf[Sequence], /) -> int:
+        """Bytes that `seqs`, all that run, hold for tokens that none of them will read again.
+
+        Each once, counted before the step being planned: `computed` says what is stored.
+        """
+        ...
+
+
+__all__ = ["GroupBlocks", "LayerGroup", "SupportsGroups"]

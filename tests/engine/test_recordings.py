@@ -27,9 +27,7 @@ from pagedsim.trace import load
 FOLDER = Path(__file__).resolve().parents[1] / "golden"
 APC_OFF = sorted(path.name for path in (FOLDER / "vllm").glob("*__apc_off_*.jsonl.gz"))
 SEQS4 = "uniq200_burst__apc_on_seqs4.jsonl.gz"  # no hits, no preemption
-RECORDED = sorted(
-    path.name for path in (FOLDER / "vllm").glob("*.jsonl.gz") if "sliding" not in path.name
-)  # of one full-attention group
+RECORDED = sorted(path.name for path in (FOLDER / "vllm").glob("*.jsonl.gz"))
 TAMPERED = "uniq200__apc_off_tight.jsonl.gz"
 
 ENGINES = ["fast", "reference"]
@@ -57,7 +55,8 @@ def trace_of(name: str) -> Path:
 def test_the_recordings_are_there() -> None:
     assert len(APC_OFF) == 5
     assert SEQS4 not in APC_OFF
-    assert len(RECORDED) == 22
+    assert len(RECORDED) == 25
+    assert sum("sliding" in name for name in RECORDED) == 3
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -243,6 +242,8 @@ def test_an_untouched_copy_agrees(tamper: Tamper) -> None:
         (lambda rows: rows[-2].update(id=999), "its 200 request lines are not those"),
         (lambda rows: rows.pop(-2), "its 199 request lines are not those of the trace's 200"),
         (lambda rows: rows[0].update(engine="other"), "'other' cannot be replayed"),
+        (lambda rows: rows[0]["config"].update(groups=[{"type": "state"}]), ":1: config: group 0"),
+        (lambda rows: rows[0]["config"].update(groups=[{"type": "sliding"}]), "window is whole"),
         (lambda rows: rows[0]["config"].update(async_scheduling=True), "asynchronous"),
     ],
 )

@@ -1,0 +1,291 @@
+"""Groups of layers over one pool of equal blocks: a block table a group, windows that move.
+
+Words beside those of `alloc.paged`: a *group* keeps one page a layer in each of its blocks
+(`protocols.LayerGroup`); all groups take whole blocks of `block_bytes` from one pool, so the slots
+of this allocator are bytes. A group whose layers read only a window gives its blocks back as the
+window moves on; its table keeps its length, with the null block in their places::
+
+    full      | 1 | 2 | 5 | 7 | 9 |
+    sliding   | 0 | 0 | 6 | 8 | 10|      window of 2 blocks: 3 and 4 are free again
+              0           computed
+
+A *hit* of n tokens needs of each group what the token after them reads: all blocks of a full
+group, of a windowed one those that its window reaches. The hit of a sequence is the longest that
+all groups have, so that where windows differ all are searched again within the shortest.
+
+These are the rules of vLLM 0.33; new blocks are handed out, and tables released, group by group in
+the order of the groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as SequenceOf
+
+import numpy as np
+
+from pagedsim.alloc.grouped_pool import NULL, GroupedPool
+from pagedsim.alloc.grouped_rules import (
+    UNBOUND,
+    Hit,
+    blocks_for,
+    check_groups,
+    next_trim,
+    search,
+)
+from pagedsim.errors import ContractError, SpecError
+from pagedsim.protocols import GroupBlocks, Int64, LayerGroup, Sequence, Usage
+
+_NO_KEYS = np.zeros(0, np.int64)
+
+
+class Table:
+    """One group's table of a sequence: the first `dropped` blocks are gone, `named` have keys."""
+
+    __slots__ = ("blocks", "dropped", "keys", "named")
+
+    def __init__(self, blocks: list[int], dropped: int, keys: Int64) -> None:
+        self.blocks, self.dropped, self.keys = blocks, dropped, keys
+        self.named = len(blocks)
+
+
+class Held:
+    """What a sequence holds: a table a group, and for how many tokens it asked last."""
+
+    __slots__ = ("tables", "tokens")
+
+    def __init__(self, tables: list[Table], tokens: int) -> None:
+        self.tables, self.tokens = tables, tokens
+
+
+class Grouped:
+    """Tables of several groups over one pool; every operation is O(blocks that it moves or reads).
+
+    `blocks` count the null block. `prefix`: whether content is found again. `in_flight`: most
+    tokens that one sequence is given in a step, which bounds what a window needs at once; 0 for
+    no bound. `block_bytes` is the widest group's page unless it is given. A state is not found
+    again, so with `prefix` there can be no state group.
+    """
+
+    def __init__(
+        self,
+        blocks: int,
+        *,
+        groups: tuple[LayerGroup, ...],
+        prefix: bool = False,
+        free_order: str = "0.33",
+        in_flight: int = 0,
+        block_bytes: int = 0,
+    ) -> None:
+        check_groups(groups, blocks, free_order)
+        widest = max(group.page_bytes for group in groups)
+        if block_bytes and block_bytes < widest:
+            raise SpecError(f"paged: a block of {block_bytes} bytes, must be >= {widest}")
+        if prefix and any(group.kind == "state" for group in groups):
+            raise SpecError(
+                "paged: prefix=on with recurrent layers: how their states are found again is not "
+                "simulated; give prefix=off"
+            )
+        self.groups, self.prefix = tuple(groups), bool(prefix)
+        self.block_bytes = block_bytes or widest
+        self.block = self.block_bytes  # slots a block: bytes
+        self.blocks = blocks
+        self.capacity = (blocks - 1) * self.block_bytes
+        self.windowed = any(group.window for group in groups)
+        self._caps = [
+            group.most_blocks(UNBOUND, in_flight) if group.window and in_flight else UNBOUND
+            for group in groups
+        ]
+        self._pool = GroupedPool(blocks, len(groups), free_order)
+        self._tables: dict[Sequence, Held] = {}
+        self._looked: tuple[Sequence | None, int, int, Hit] = (None, 0, 0, self._nothing())
+        self.longest = self._longest()
+
+    def cached(self, seq: Sequence, /) -> int:
+        """Tokens that would be hit."""
+        return self.hit(seq).tokens
+
+    def hit(self, seq: Sequence) -> Hit:
+        """The longest that all groups have; O(known blocks), O(1) again while nothing changes."""
+        if not self.prefix:
+            return self._nothing()
+        who, tokens, version, hit = self._looked
+        if who is not seq or tokens != seq.tokens or version != self._pool.version:
+            hit = search(self._pool, self.groups, seq)
+            self._looked = (seq, seq.tokens, self._pool.version, hit)
+        return hit
+
+    def admit(self, seq: Sequence, tokens: int, /, *, whole: int = 0, spare: int = 0) -> bool:
+        """Take the hits, and new blocks for the rest of `tokens`.
+
+        Of `whole` a windowed group needs no more than its window and what is in flight.
+        """
+        if seq in self._tables:
+            raise ContractError(f"paged: request {seq.id} is admitted twice")
+        hit = self.hit(seq)
+        now = later = 0
+        for group, cap, found in zip(self.groups, self._caps, hit.blocks, strict=True):
+            now += max(0, blocks_for(group, tokens) - len(found))
+            later += max(0, min(blocks_for(group, max(tokens, whole)), cap) - len(found))
+        need = max(now, later) + sum(map(self._pool.idle, hit.blocks))
+        if need + -(-spare // self.block_bytes) > len(self._pool.free):
+            return False
+        tables = []
+        for at, (group, blocks) in enumerate(zip(self.groups, hit.blocks, strict=True)):
+            self._pool.hold(at, blocks)
+            self._pool.gone(at, blocks.count(NULL))
+            keys = seq.keys(group.block) if self.prefix else _NO_KEYS
+            tables.append(Table(blocks.copy(), blocks.count(NULL), keys))
+        self._tables[seq] = held = Held(tables, tokens)
+        self._cover(held, tokens)
+        return True
+
+    def trim(self, seq: Sequence, computed: int, /) -> bool:
+        """Give back what has left the windows, the last of its blocks first."""
+        freed = False
+        for at, (group, table) in enumerate(zip(self.groups, self._held(seq).tables, strict=True)):
+            first = group.first_read(computed) // group.block
+            if first > table.dropped:
+                part = slice(table.dropped, first)
+                freed = self._pool.give_back(at, table.blocks[part]) or freed
+                table.blocks[part] = [NULL] * (first - table.dropped)
+                self._pool.gone(at, first - table.dropped)
+                table.dropped = first
+        return freed
+
+    def grow(self, seq: Sequence, tokens: int, /) -> bool:
+        """Hold the blocks of `tokens`, and give keys to those that are full at it."""
+        held = self._held(seq)
+        need = sum(
+            max(0, blocks_for(group, tokens) - len(table.blocks))
+            for group, table in zip(self.groups, held.tables, strict=True)
+        )
+        if need > len(self._pool.free):
+            return False
+        held.tokens = max(held.tokens, tokens)
+        self._cover(held, tokens)
+        return True
+
+    def release(self, seq: Sequence, /) -> None:
+        """Give all tables back, one after another."""
+        for at, table in enumerate(self._held(seq).tables):
+            self._pool.give_back(at, table.blocks)
+            self._pool.gone(at, -table.dropped)
+        del self._tables[seq]
+
+    def room(self, seq: Sequence, /) -> int:
+        """Tokens until a block more is needed, one is full and gets its key, or one can go."""
+        held = self._held(seq)
+        room = UNBOUND
+        for group, table in zip(self.groups, held.tables, strict=True):
+            if group.kind == "state":
+                continue
+            end = len(table.blocks) * group.block
+            if self.prefix:
+                end = min(end, (table.named + 1) * group.block - 1)
+            room = min(room, end, next_trim(group, table.dropped))
+        return max(min(room, self.longest), held.tokens)
+
+    def covered(self, seq: Sequence, /) -> int:
+        """Tokens that the tables reach."""
+        return self._held(seq).tokens
+
+    def usage(self) -> Usage:
+        """In bytes; `shared` leaves out the padding of the blocks that were saved."""
+        held = cached = shared = 0
+        for group, blocks in zip(self.groups, self.group_blocks(), strict=True):
+            held += blocks.held
+            cached += blocks.cached
+            shared += blocks.shared * group.page_bytes
+        return Usage(held * self.block_bytes, cached * self.block_bytes, shared)
+
+    @property
+    def evicted(self) -> int:
+        """Bytes of cached blocks that were taken for something else."""
+        return self._pool.evicted * self.block_bytes
+
+    def group_blocks(self) -> tuple[GroupBlocks, ...]:
+        """Blocks of each group."""
+        return tuple(map(self._pool.blocks_of, range(len(self.groups))))
+
+    def out_of_windows(self, seqs: SequenceOf[Sequence], /) -> int:
+        """O(sequences · windowed groups): only where a window begins can there be such tokens."""
+        lost = 0
+        several: dict[int, list[int]] = {}  # a shared block -> bytes out of each one's window
+        for at, group in enumerate(self.groups):
+            if not group.window:
+                continue
+            token = group.page_bytes // group.block
+            for seq in seqs:
+                table = self._held(seq).tables[at]
+                index = table.dropped
+                left = group.first_read(seq.computed) - index * group.block
+                while left > 0:
+                    block, out = table.blocks[index], min(left, group.block) * token
+                    if self._pool.holders(block) == 1:
+                        lost += out
+                    else:
+                        several.setdefault(block, []).append(out)
+                    left -= group.block
+                    index += 1
+        for block, outs in several.items():
+            if len(outs) == self._pool.holders(block):
+                lost += min(outs)
+        return lost
+
+    def tables(self, seq: Sequence, /) -> tuple[tuple[int, ...], ...]:
+        """A table a group, NULL where a block was given back."""
+        return tuple(tuple(table.blocks) for table in self._held(seq).tables)
+
+    def table(self, seq: Sequence, /) -> tuple[int, ...]:
+        """All ids that `seq` holds, group after group."""
+        return tuple(block for table in self.tables(seq) for block in table if block != NULL)
+
+    def free_blocks(self) -> tuple[int, ...]:
+        """The free list, front first, cached blocks among it."""
+        return self._pool.free.in_order()
+
+    def keys_cached(self) -> int:
+        """Distinct (group, key) pairs that can be hit."""
+        return self._pool.keys_cached()
+
+    def _cover(self, held: Held, tokens: int) -> None:
+        """New blocks and keys, as far as `tokens` tokens; there are enough."""
+        for at, (group, table) in enumerate(zip(self.groups, held.tables, strict=True)):
+            if (need := blocks_for(group, tokens) - len(table.blocks)) > 0:
+                table.blocks += self._pool.take(at, need)
+        if not self.prefix:
+            return
+        for at, (group, table) in enumerate(zip(self.groups, held.tables, strict=True)):
+            for index in range(table.named, tokens // group.block):
+                table.named = index + 1
+                if table.blocks[index] != NULL:
+                    self._pool.name(at, table.blocks[index], int(table.keys[index]))
+
+    def _nothing(self) -> Hit:
+        return Hit(0, tuple([] for _ in self.groups))
+
+    def _longest(self) -> int:
+        """Tokens of the longest sequence that fits alone, given at most `in_flight` at once."""
+        low, high = 0, (self.blocks - 1) * max(group.block for group in self.groups)
+        pairs = list(zip(self.groups, self._caps, strict=True))
+        if all(cap < UNBOUND or group.kind == "state" for group, cap in pairs):
+            high = UNBOUND  # it takes as much however long it is
+        while low < high:
+            middle = (low + high + 1) // 2
+            need = sum(min(blocks_for(group, middle), cap) for group, cap in pairs)
+            low, high = (middle, high) if need < self.blocks else (low, middle - 1)
+        if not low:
+            raise SpecError(
+                f"paged: a pool of {self.blocks} blocks (null 1) holds no token of all "
+                f"{len(self.groups)} groups"
+            )
+        return low
+
+    def _held(self, seq: Sequence) -> Held:
+        try:
+            return self._tables[seq]
+        except KeyError:
+            raise ContractError(f"paged: request {seq.id} holds nothing") from None
+
+
+__all__ = ["Grouped"]

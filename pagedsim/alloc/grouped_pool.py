@@ -1,0 +1,137 @@
+"""The blocks of one pool that several groups of layers draw from, and their keys.
+
+A *key* is (group, key of the content): equal content of two groups is two blocks. Blocks are taken
+from the front of one free list whatever their group was, which drops their key; released ones go to
+its back if they have a key, else to its front as one set (`free_order="0.33"`; under "0.11" all go
+to the back). So eviction is least recently used over all groups together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from pagedsim.alloc.freelist import FreeList
+from pagedsim.protocols import GroupBlocks
+
+NULL = 0  # stands in a table where a block was given back; never handed out
+_NONE = -1
+
+
+class GroupedPool:
+    """Ids 1 … blocks - 1, and what each of `groups` groups has of them. O(blocks moved) a call."""
+
+    def __init__(self, blocks: int, groups: int, free_order: str) -> None:
+        self.free = FreeList(1, blocks)
+        self._to_front = free_order == "0.33"
+        self._groups = groups
+        self._holders = [0] * blocks
+        self._key = [_NONE] * blocks
+        self._group = [_NONE] * blocks
+        self._found: dict[int, dict[int, None]] = {}  # key -> blocks, the first that got it first
+        self._held = [0] * groups
+        self._cached = [0] * groups
+        self._shared = [0] * groups
+        self._gone = [0] * groups
+        self.evicted = 0  # blocks whose key was dropped
+        self.version = 0  # changes whenever a look-up may find something else
+
+    def blocks_of(self, group: int) -> GroupBlocks:
+        """What a group has now."""
+        held, cached, shared = self._held[group], self._cached[group], self._shared[group]
+        return GroupBlocks(held, cached, shared, self._gone[group])
+
+    def gone(self, group: int, entries: int) -> None:
+        """So many NULLs more stand in the tables of a group."""
+        self._gone[group] += entries
+
+    def keys_cached(self) -> int:
+        """Distinct (group, key) pairs that can be found."""
+        return len(self._found)
+
+    def holders(self, block: int) -> int:
+        """Tables that list `block`."""
+        return self._holders[block]
+
+    def find(self, group: int, key: int) -> int:
+        """The block under a key, NULL if there is none."""
+        there = self._found.get(key * self._groups + group)
+        return NULL if there is None else next(iter(there))
+
+    def idle(self, blocks: Iterable[int]) -> int:
+        """How many of found `blocks` are on the free list."""
+        return sum(block != NULL and not self._holders[block] for block in blocks)
+
+    def hold(self, group: int, blocks: Iterable[int]) -> None:
+        """One table more lists found `blocks`; those on the free list leave it."""
+        idle = []
+        for block in blocks:
+            if block == NULL:
+                continue
+            if self._holders[block]:
+                self._shared[group] += 1
+            else:
+                idle.append(block)
+            self._holders[block] += 1
+        if idle:
+            self._held[group] += len(idle)
+            self._cached[group] -= len(idle)
+            self.free.remove(np.array(idle, np.int64))
+
+    def take(self, group: int, blocks: int) -> list[int]:
+        """New ones off the front of the free list, which has as many."""
+        taken = self.free.take(blocks)
+        for block in taken:
+            if self._key[block] != _NONE:
+                self._forget(block)
+            self._holders[block] = 1
+            self._group[block] = group
+        self._held[group] += blocks
+        return taken
+
+    def name(self, group: int, block: int, key: int) -> None:
+        """`block`, full, has its key."""
+        self._key[block] = key = key * self._groups + group
+        there = self._found.get(key)
+        if there is None:
+            self._found[key] = {block: None}
+            self.version += 1
+        else:
+            there[block] = None
+
+    def give_back(self, group: int, part: list[int]) -> bool:
+        """A table lists `part` of it, in token order, no longer; whether any is free by that."""
+        keyed, keyless = [], []
+        for block in reversed(part):
+            if block == NULL:
+                continue
+            self._holders[block] -= 1
+            if self._holders[block]:
+                self._shared[group] -= 1
+            elif self._key[block] == _NONE:
+                keyless.append(block)
+            else:
+                self._cached[group] += 1
+                keyed.append(block)
+        self._held[group] -= len(keyed) + len(keyless)
+        if self._to_front:
+            self.free.push_front(keyless[::-1])
+        else:
+            self.free.push_back(np.array(keyless, np.int64))
+        self.free.push_back(np.array(keyed, np.int64))
+        return bool(keyed or keyless)
+
+    def _forget(self, block: int) -> None:
+        key = self._key[block]
+        self._key[block] = _NONE
+        there = self._found[key]
+        del there[block]
+        if not there:
+            del self._found[key]
+        self._cached[self._group[block]] -= 1
+        self.evicted += 1
+        self.version += 1
+
+
+__all__ = ["NULL", "GroupedPool"]

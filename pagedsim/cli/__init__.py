@@ -117,12 +117,13 @@ def _root(
 
 
 def _register() -> None:
-    from pagedsim.cli import check, curve, paper, plan, replay, size, trace, verify
+    from pagedsim.cli import check, curve, lesson, paper, plan, replay, size, trace, verify
 
     app.command("check")(check.check)
     app.command("compare")(replay.compare)
     app.command("curve")(curve.curve)
     app.command("field")(paper.field)
+    app.command("lesson")(lesson.lesson)
     app.command("paper")(paper.paper)
     app.command("plan")(plan.plan)
     app.command("replay")(replay.replay)

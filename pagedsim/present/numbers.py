@@ -44,8 +44,8 @@ def requests(number: int) -> str:
 
 
 def bytes_(value: float) -> str:
-    """512 B, 128 KiB, 2.5 GiB."""
-    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+    """512 B, 128 KiB, 2.5 GiB, up to 9,999 TiB."""
+    for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if value >= unit:
             return f"{value / unit:,.4g} {name}"
     return f"{value:,.4g} B"

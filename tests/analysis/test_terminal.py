@@ -195,8 +195,8 @@ def test_numbers_for_people() -> None:
     assert [count(x) for x in (0, 99_999, 123_456, 999_400, 999_600, 4_560_000, 7_890_000_000)] == [
         *("0", "99,999", "123k", "999k", "1.00M", "4.56M", "7.89G"),
     ]
-    assert [bytes_(x) for x in (1.5, 131072, 819200, 3 << 30)] == [
-        *("1.5 B", "128 KiB", "800 KiB", "3 GiB"),
+    assert [bytes_(x) for x in (1.5, 131072, 819200, 3 << 30, 16 << 40)] == [
+        *("1.5 B", "128 KiB", "800 KiB", "3 GiB", "16 TiB"),
     ]
     assert [numbers.requests(x) for x in (0, 1, 2000)] == [
         "0 requests",

@@ -1,21 +1,15 @@
-"""The HTML report in a real browser: it opens, it is quiet, its numbers are right, its keys work.
-
-Chromium and its driver come from the system (Debian: chromium, chromium-driver). Where they are
-not there the tests are skipped, unless PAGEDSIM_BROWSER is "required": then they fail.
-"""
+"""The HTML report in a real browser: it opens quietly, its numbers are right, its keys work."""
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import shutil
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browsers import asked, opened, press, screen, until
 from pages import NASTY, at_path
 from typer.testing import CliRunner
 
@@ -23,39 +17,9 @@ from pagedsim.analysis.results import TERMS
 from pagedsim.cli import app
 from pagedsim.present.palette import TERM_COLORS
 
-FLAGS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    *("--disable-dev-shm-usage", "--window-size=1280,900"),
-)
 TRACE = "arrived_at,prompt_tokens,output_tokens\n" + "".join(
     f"{at / 4},{100 + 37 * at % 900},{1 + 53 * at % 120}\n" for at in range(60)
 )
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    chromium = next(filter(None, map(shutil.which, names)), None)
-    driver = shutil.which("chromedriver")
-    if chromium is None or driver is None:
-        missing = "no Chromium with its driver here (Debian: chromium, chromium-driver)"
-        if os.environ.get("PAGEDSIM_BROWSER") == "required":
-            pytest.fail(missing)
-        pytest.skip(missing)
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    opened = webdriver.Chrome(options=options, service=Service(driver))
-    try:
-        yield opened
-    finally:
-        opened.quit()
 
 
 @pytest.fixture(scope="module")
@@ -74,24 +38,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
     return page, json.loads(file.read_text())
 
 
-def opened(browser: Any, page: Path, **media: str) -> None:
-    """Open it, at desktop width, and forget what was said before."""
-    features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    for kind in ("browser", "performance"):
-        browser.get_log(kind)
-    browser.get(page.as_uri())
-
-
-def until(told: Callable[[], Any], seconds: float = 20) -> Any:
-    """What `told` says once it is true."""
-    end = time.monotonic() + seconds
-    while not (said := told()) and time.monotonic() < end:
-        time.sleep(0.05)
-    return said
-
-
 def draw_all(browser: Any) -> int:
     """Scroll until every chart has been drawn; how many there are."""
     script = (
@@ -108,12 +54,7 @@ def test_it_opens_without_a_word_and_without_a_request(browser: Any, made: Any) 
     opened(browser, made[0])
     assert draw_all(browser) == 2 + 4 + 3
     assert browser.get_log("browser") == []
-    asked = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    urls = [
-        each["params"]["request"]["url"]
-        for each in asked
-        if each["method"] == "Network.requestWillBeSent"
-    ]
+    urls = asked(browser)
     pages = [url for url in urls if url.startswith("file:")]
     assert len(pages) == 1
     outside = [url for url in urls if not url.startswith(("file:", "data:", "chrome"))]
@@ -208,10 +149,6 @@ def test_controls_work(browser: Any, made: Any) -> None:
     assert browser.get_log("browser") == []
 
 
-def press(browser: Any, key: str) -> None:
-    browser.switch_to.active_element.send_keys(key)
-
-
 def alike(ranges: list[list[float]]) -> list[float] | None:
     return ranges[0] if all(each == ranges[0] for each in ranges) else None
 
@@ -219,8 +156,7 @@ def alike(ranges: list[list[float]]) -> list[float] | None:
 @pytest.mark.parametrize("width", [360, 1280])
 def test_nothing_is_wider_than_the_screen(browser: Any, made: Any, width: int) -> None:
     opened(browser, made[0])
-    screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    screen(browser, width)
     draw_all(browser)
     wide = "return document.documentElement.scrollWidth"
     assert until(lambda: browser.execute_script(wide) <= width)

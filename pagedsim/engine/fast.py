@@ -83,6 +83,7 @@ class FastEngine:
         self.pricer = Pricer(steptime)
         self.recorder = Recorder()
         self.steps = self._fruitless = 0
+        self._patience = fruitless_steps(max_len)
         observers = tuple(observers)
         self._watch = Watch(observers, self.state, self._arrive) if observers else None
         self._progress = progress
@@ -271,7 +272,7 @@ class FastEngine:
             self._progress(0)
         if self._watch is not None:
             self._watch.end(finished)
-        if self._fruitless > fruitless_steps(state.max_len):
+        if self._fruitless > self._patience:
             raise ContractError(
                 f"step {self.steps}: no token in {self._fruitless} steps; {len(state.running)} "
                 f"requests run, {len(state.waiting)} wait and preempt each other without end"

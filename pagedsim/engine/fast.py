@@ -82,8 +82,7 @@ class FastEngine:
         )
         self.pricer = Pricer(steptime)
         self.recorder = Recorder()
-        self.steps = self._fruitless = 0
-        self._patience = fruitless_steps(max_len)
+        self.steps, self._fruitless, self._patience = 0, 0, fruitless_steps(max_len)
         observers = tuple(observers)
         self._watch = Watch(observers, self.state, self._arrive) if observers else None
         self._progress = progress

@@ -131,7 +131,8 @@ NAV = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
 
 def test_every_page_is_on_the_site_once() -> None:
     pages = re.findall(r"^ *- [^:\n]+: (\S+\.md)$", NAV, re.MULTILINE)
-    assert sorted(pages) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+    notebooks = {f"notebooks/{path.stem}.md" for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert sorted(pages) == sorted({path.name for path in (ROOT / "docs").glob("*.md")} | notebooks)
 
 
 def test_pages_of_the_site_link_only_to_pages_of_the_site() -> None:
@@ -140,6 +141,6 @@ def test_pages_of_the_site_link_only_to_pages_of_the_site() -> None:
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
             path = target.partition("#")[0]
             if path and not target.startswith("http"):
-                assert (page.parent / path).resolve().parent == ROOT / "docs", (
-                    f"{page.name}: {target}"
-                )
+                place = (page.parent / path).resolve()
+                notebook = place.parent == ROOT / "notebooks" and place.suffix == ".ipynb"
+                assert notebook or place.parent == ROOT / "docs", f"{page.name}: {target}"

@@ -23,6 +23,7 @@ from pagedsim.analysis.curve_result import Curves
 from pagedsim.analysis.experiments.experiment import Outcome
 from pagedsim.files import write_whole
 from pagedsim.present import axes as draw
+from pagedsim.present import axes_card as cards
 from pagedsim.present import axes_rates as rates
 from pagedsim.present import formats
 from pagedsim.present.axes_experiments import beside
@@ -34,6 +35,7 @@ from pagedsim.present.palette import FAINT, INK
 if TYPE_CHECKING:
     from pagedsim.analysis.report import Report
     from pagedsim.analysis.results import Run
+    from pagedsim.device.device import Device
 
 Drawn = TypeVar("Drawn")
 
@@ -166,6 +168,32 @@ def experiment(found: Outcome) -> Figure:
     return _titled(figure, f"{found.name}: {found.title}")
 
 
+def card(device: Device, *, length: int, batch: int) -> Figure:
+    """A card's memory, estimated: weights, activations and the KV of `batch` requests of `length`.
+
+    SpecError where the pool of `device` was stated and not estimated.
+    """
+    figure = _figure(1.9)
+    axes = figure.subplots()
+    said = cards.card(axes, device, length=length, batch=batch)
+    draw.lines_legend(figure, axes)
+    return _titled(figure, said)
+
+
+def fits(
+    devices: Mapping[str, Device],
+    lengths: Sequence[int],
+    *,
+    title: str = "Requests that fit at once",
+) -> Figure:
+    """How many requests of each of `lengths` tokens a pool holds at once, a line a device."""
+    figure = _figure(4.0)
+    names = dict(zip(devices, _names(devices), strict=True))
+    named = {names[name]: device for name, device in devices.items()}
+    cards.fits(figure.subplots(), named, lengths)
+    return _titled(figure, title)
+
+
 def overview(reports: Sequence[Report]) -> Figure:
     """All of a run or a comparison on one page: memory, its course, batch, queue and latency."""
     reports = list(reports)
@@ -249,7 +277,9 @@ def _titled(figure: Drawn, title: str) -> Drawn:
 __all__ = [
     "against_rate",
     "batch",
+    "card",
     "experiment",
+    "fits",
     "hit_rates",
     "latency",
     "memory",

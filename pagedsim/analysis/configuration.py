@@ -12,7 +12,11 @@ from typing import Any
 
 from pagedsim.analysis.simulate import ALLOCATORS, GPU, MODEL, Setup
 from pagedsim.device.device import make_device
+from pagedsim.device.tables import find_gpu, find_model
 from pagedsim.specs import make_allocator, make_scheduler, make_steptime
+
+# Options of `make_device` that say how large the pool is, so that it is no estimate.
+STATED = ("kv_tokens", "kv_blocks", "kv_memory_bytes", "engine_log")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +58,26 @@ class Configuration:
         make_steptime(self.steptime, device=device)
         return made
 
+    def named(self) -> str:
+        """Model, GPUs and allocator, for people; DeviceError for one that does not exist."""
+        cards = self.device.get("tp", 1) * self.device.get("pp", 1)
+        gpu = find_gpu(self.gpu).name
+        return " · ".join(
+            (find_model(self.model).name, f"{cards}x {gpu}" if cards > 1 else gpu, self.allocator)
+        )
+
+    def estimates(self) -> tuple[str, ...]:
+        """What of a run under it is estimated, in words."""
+        said = []
+        if not any(key in self.device for key in STATED):
+            said.append("Pool sizes are estimates")
+        if self.steptime.startswith("roofline"):
+            said.append("Step times are a roofline estimate, not measured")
+        return tuple(said)
+
     def on(self, **device: Any) -> Configuration:
         """The same with other options of `make_device`."""
         return replace(self, device={**self.device, **device})
 
 
-__all__ = ["Configuration"]
+__all__ = ["STATED", "Configuration"]

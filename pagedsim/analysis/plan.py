@@ -24,6 +24,7 @@ from pagedsim.trace import arrivals
 
 TOLERANCE = 0.05
 NEAR = 0.8  # of what a server finishes a second at most: where the search begins
+CURVE = (0.2, 0.4, 0.6, 0.8, 0.9, 1.1, 1.25)  # of the rate that holds, for a picture
 LOWEST = 1e-4  # of it: a rate at which every request is alone, or never will be
 
 
@@ -33,11 +34,12 @@ class Impossible(PagedsimError):
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is asked of every candidate. `price` is by the GPU-hour, None where not said."""
+    """What is asked of every candidate. With `curve` rates around the answer are replayed too."""
 
     load: Offered
     objective: Objective
     tolerance: float = TOLERANCE
+    curve: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +97,7 @@ class _Search:
 
     def __init__(self, question: Question, runner: Runner) -> None:
         self._load, self._runner, self._tolerance = question.load, runner, question.tolerance
+        self._curve = question.curve
         self.replays: dict[float, Replay] = {}
         self.saturated: Replay | None = None
         self.lone: Replay | None = None
@@ -126,6 +129,9 @@ class _Search:
                 f"{load.rate(min(self.replays)):.4g} requests/s, although a request alone is "
                 "within: requests that arrive at the same time stay together at any rate"
             )
+        if self._curve:
+            for share in CURVE:
+                self.holds(digits(found.passes * share))
         return found
 
     def holds(self, x: float) -> bool:
@@ -233,9 +239,6 @@ def _known(configuration: Configuration, setup: Setup) -> dict[str, Any]:
     assert device is not None
     assert setup.max_len is not None
     info = device_info(device)
-    estimates = ["Pool sizes are estimates"] if device.estimated else []
-    if configuration.steptime.startswith("roofline"):
-        estimates.append("Step times are a roofline estimate, not measured")
     return {
         "choices": Choices(
             allocator=configuration.allocator,
@@ -251,7 +254,7 @@ def _known(configuration: Configuration, setup: Setup) -> dict[str, Any]:
             max_batched_tokens=device.max_batched_tokens,
         ),
         "capacity_tokens": info.capacity_tokens,
-        "estimates": tuple(estimates),
+        "estimates": configuration.estimates(),
         "notes": setup.notes,
     }
 

@@ -148,14 +148,18 @@ def measure(report: Report, objective: Objective) -> tuple[float | None, ...]:
 
 def _measured(report: Report, bound: Bound) -> float | None:
     if bound.metric in TIMES:
-        if bound.statistic == "max":
-            values = times(report.recording.requests, report.finished)[bound.metric]
-            return float(values.max()) if len(values) else None
-        stats = getattr(report.latency, TIMES[bound.metric])
-        value: float | None = getattr(stats, bound.statistic)
-        return value
+        return statistic(report, bound.metric, bound.statistic)
     counted = float(count(report, bound.metric))
     return counted / len(report.trace) if bound.share else counted
+
+
+def statistic(report: Report, metric: str, name: str) -> float | None:
+    """One of `STATISTICS` of one of `TIMES`, in s; None where no finished request has it."""
+    if name == "max":
+        values = times(report.recording.requests, report.finished)[metric]
+        return float(values.max()) if len(values) else None
+    value: float | None = getattr(getattr(report.latency, TIMES[metric]), name)
+    return value
 
 
 def count(report: Report, name: str) -> int:
@@ -178,4 +182,5 @@ __all__ = [
     "count",
     "measure",
     "parse",
+    "statistic",
 ]

@@ -117,7 +117,18 @@ def _root(
 
 
 def _register() -> None:
-    from pagedsim.cli import check, curve, lesson, paper, plan, replay, size, trace, verify
+    from pagedsim.cli import (
+        check,
+        curve,
+        lesson,
+        paper,
+        plan,
+        replay,
+        size,
+        trace,
+        verify,
+        whatif,
+    )
 
     app.command("check")(check.check)
     app.command("compare")(replay.compare)
@@ -129,6 +140,7 @@ def _register() -> None:
     app.command("replay")(replay.replay)
     app.command("size")(size.size)
     app.command("verify")(verify.verify)
+    app.command("whatif")(whatif.whatif)
     app.add_typer(trace.app, name="trace")
 
 

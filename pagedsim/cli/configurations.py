@@ -6,20 +6,26 @@ import itertools
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
+from pagedsim import __version__
 from pagedsim.analysis.configuration import Configuration
 from pagedsim.analysis.plan_load import Offered, generated, recorded
 from pagedsim.analysis.simulate import ALLOCATORS, GPU, MAX_LEN, MODEL
 from pagedsim.cli.like import masked
 from pagedsim.cli.options import Options
-from pagedsim.cli.outputs import writable
+from pagedsim.cli.outputs import target, writable
 from pagedsim.cli.runs import device_options, one_load, sampled, with_block, with_like
+from pagedsim.cli.runs import loaded as under_load
 from pagedsim.errors import SpecError
+from pagedsim.files import write_whole
 from pagedsim.specs import parse
-from pagedsim.trace import load
+from pagedsim.trace import Trace, load
 
 
 def configurations(
@@ -81,6 +87,37 @@ def offered(path: str, options: Options) -> Offered:
     return recorded(trace, options.rate_scale or 1.0)
 
 
+def loaded(path: str, options: Options) -> Trace:
+    """The trace under the load that was asked for."""
+    one_load(options)
+    trace = load(path, zero_output=options.zero_output, limit=options.limit)  # type: ignore[arg-type]
+    return under_load(trace, options, options.seed)
+
+
+def made_by(options: Options) -> Callable[[], dict[str, Any]]:
+    """Starts a clock; called at the end, how, when and with what an answer was made."""
+    began = time.perf_counter()
+
+    def about() -> dict[str, Any]:
+        drawn = options.rate is not None or options.beam is not None
+        return {
+            "version": __version__,
+            "command": masked(shlex.join(["pagedsim", *sys.argv[1:]])),
+            "seed": options.seed if drawn else None,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "wall_s": round(time.perf_counter() - began, 3),
+        }
+
+    return about
+
+
+def write_json(options: Options, found: msgspec.Struct) -> None:
+    """Write the answer where ``--json`` says, if it does."""
+    if options.json is not None:
+        with write_whole(target(options.json)) as file:
+            file.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+
+
 def check_files(path: str, options: Options) -> None:
     """Find what would keep the files from being written."""
     taken = {os.path.realpath(path): "the trace"}
@@ -89,9 +126,4 @@ def check_files(path: str, options: Options) -> None:
     writable({"json": options.json, "figure": options.figure}, taken, 1)
 
 
-def command_line() -> str:
-    """How the program was called, secrets masked."""
-    return masked(shlex.join(["pagedsim", *sys.argv[1:]]))
-
-
-__all__ = ["check_files", "command_line", "configurations", "offered"]
+__all__ = ["check_files", "configurations", "loaded", "made_by", "offered", "write_json"]

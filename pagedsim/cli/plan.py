@@ -96,10 +96,9 @@ def _plan(
     """Find the highest rate of requests at which an objective holds, for each candidate."""
     from pagedsim.analysis.plan import Question
     from pagedsim.analysis.plan_slo import parse
-    from pagedsim.cli.configurations import check_files, configurations, offered
+    from pagedsim.cli.configurations import check_files, configurations, offered, write_json
     from pagedsim.cli.outputs import target
-    from pagedsim.files import write_whole
-    from pagedsim.present.plan import table
+    from pagedsim.present.plan import names, table
     from pagedsim.present.progress import busy
     from pagedsim.present.tables import console
 
@@ -119,13 +118,19 @@ def _plan(
     )
     candidates = _priced(made, price or [])
     with busy(f"reading {trace}", no_color=options.no_color):
-        question = Question(load=offered(trace, options), objective=objective, tolerance=tolerance)
+        question = Question(
+            load=offered(trace, options),
+            objective=objective,
+            tolerance=tolerance,
+            curve=options.figure is not None,
+        )
     found = _asked(candidates, question, options, jobs, notes)
-    if options.json is not None:
-        import msgspec
+    write_json(options, found)
+    if options.figure is not None:
+        with busy("drawing the figure", no_color=options.no_color):
+            from pagedsim.present import figures
 
-        with write_whole(target(options.json)) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+            figures.save(figures.plan(found, names(found)), target(options.figure))
     if not options.quiet and options.json != "-":
         console(no_color=options.no_color).print(table(found))
 
@@ -141,16 +146,13 @@ def _asked(
     notes: Sequence[str],
 ) -> Any:
     """The whole answer; SpecError where there is none for any candidate."""
-    import time
-
-    from pagedsim import __version__
     from pagedsim.analysis.plan import answers
     from pagedsim.analysis.plan_result import Plan
     from pagedsim.analysis.requests import trace_info
-    from pagedsim.cli.configurations import command_line
+    from pagedsim.cli.configurations import made_by
     from pagedsim.present.progress import Progress
 
-    load, began = question.load, time.perf_counter()
+    load, about = question.load, made_by(options)
     requests = len(load.trace)
     found: list[Answer] = []
     alone = jobs == 1 or len(candidates) == 1
@@ -178,11 +180,7 @@ def _asked(
         wanted_rate=load.rate(load.wanted),
         answers=tuple(found),
         notes=tuple(notes),
-        version=__version__,
-        command=command_line(),
-        seed=load.seed if load.generated or options.beam is not None else None,
-        created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        wall_s=round(time.perf_counter() - began, 3),
+        **about(),
     )
 
 

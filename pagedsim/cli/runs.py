@@ -70,7 +70,7 @@ def execute(
     with Progress(total, "replaying", no_color=options.no_color) as progress:
         setup = replace(setup, progress=progress)
         for seed in seeds:
-            trace = _loaded(base, options, seed)
+            trace = loaded(base, options, seed)
             runs.append([run(trace, spec, setup) for spec in allocators])
         shown: Sequence[Any] = runs[0]
         if len(seeds) > 1:
@@ -187,7 +187,7 @@ def sampled(trace: Trace, options: Options, seed: int) -> Trace:
     return trace
 
 
-def _loaded(trace: Trace, options: Options, seed: int) -> Trace:
+def loaded(trace: Trace, options: Options, seed: int) -> Trace:
     """The trace under the load model, and with the samples, that were asked for."""
     trace = sampled(trace, options, seed)
     if options.rate is not None:
@@ -202,4 +202,4 @@ def _loaded(trace: Trace, options: Options, seed: int) -> Trace:
     return trace
 
 
-__all__ = ["device_options", "execute", "one_load", "sampled", "with_block", "with_like"]
+__all__ = ["device_options", "execute", "loaded", "one_load", "sampled", "with_block", "with_like"]

@@ -27,12 +27,14 @@ from pagedsim.present import axes_card as cards
 from pagedsim.present import axes_rates as rates
 from pagedsim.present import formats
 from pagedsim.present.axes_experiments import beside
+from pagedsim.present.axes_plan import of_bound
 from pagedsim.present.axes_style import literal
 from pagedsim.present.labels import labels
 from pagedsim.present.numbers import plain, requests
 from pagedsim.present.palette import FAINT, INK
 
 if TYPE_CHECKING:
+    from pagedsim.analysis.plan_result import Plan
     from pagedsim.analysis.report import Report
     from pagedsim.analysis.results import Run
     from pagedsim.device.device import Device
@@ -153,6 +155,25 @@ def against_rate(
         bound=bound,
     )
     return _titled(figure, title)
+
+
+def plan(found: Plan, names: Sequence[str]) -> Figure:
+    """What the objective bounds, against the rate of requests: axes a bound, a line a candidate."""
+    named = [
+        (name, one)
+        for name, one in zip(_names(names), found.answers, strict=True)
+        if one.replays and not one.impossible
+    ]
+    bounds = found.objective.bounds
+    figure = _figure(0.9 + 2.2 * len(bounds))
+    every = figure.subplots(len(bounds), 1, sharex=True, squeeze=False)[:, 0]
+    for at, (axes, bound) in enumerate(zip(every, bounds, strict=True)):
+        of_bound(axes, bound, at, named)
+    every[-1].set_xlabel("requests/s", fontsize=8, color=FAINT)
+    if len(named) > 1:
+        draw.lines_legend(figure, every[0])
+    name = f"{plain(found.trace.name, 40)} · {requests(found.trace.requests)}"
+    return _titled(figure, f"Latency against request rate, ◇ the highest that holds: {name}")
 
 
 def experiment(found: Outcome) -> Figure:
@@ -284,6 +305,7 @@ __all__ = [
     "latency",
     "memory",
     "overview",
+    "plan",
     "save",
     "shares",
     "timeline",

@@ -117,6 +117,22 @@ def _varied(choices: Sequence[Choices]) -> list[tuple[str, list[str]]]:
     return found
 
 
+def names(plan: Plan) -> list[str]:
+    """What tells each candidate apart, in a line; the allocator where there is one only."""
+    choices = [one.choices for one in plan.answers]
+    varied = [
+        cells if heading in ("allocator", "GPU") else [f"{_line(heading)} {cell}" for cell in cells]
+        for heading, cells in _varied(choices)
+    ]
+    if not varied:
+        return [one.allocator for one in choices]
+    return [" · ".join(cells) for cells in zip(*varied, strict=True)]
+
+
+def _line(heading: str) -> str:
+    return heading.replace("\n", " ")
+
+
 def _rate(one: Answer) -> str:
     return "no limit" if one.unlimited else significant(one.rate)
 
@@ -176,4 +192,4 @@ def value_text(bound: Bound, value: float | None) -> str:
     return f"{significant(value)} s" if value >= 1 else f"{significant(1000 * value)} ms"
 
 
-__all__ = ["table", "value_text"]
+__all__ = ["names", "table", "value_text"]

@@ -31,6 +31,7 @@ COMMANDS = [
     "trace",
     "trace info",
     "trace fetch",
+    "whatif",
 ]
 
 

@@ -156,3 +156,15 @@ def test_an_interrupt_ends_it_at_once(folder: Path, jobs: int) -> None:
     assert ran.returncode == 130
     assert err.decode().strip().splitlines()[-1] == "interrupted"
     assert not Path("out.json").exists()
+
+
+def test_the_figure_has_axes_a_bound_and_more_rates(folder: Path) -> None:
+    args = ("t.csv", "--slo", "ttft_p90<160ms, tpot_p90<1s", *FAST)
+    bare = plan(*args)["answers"][0]
+    drawn = plan(*args, "--figure", "out.svg")["answers"][0]
+    assert bare["found"] == drawn["found"]
+    assert {r["at"] for r in bare["replays"]} < {r["at"] for r in drawn["replays"]}
+    svg = Path("out.svg").read_text()
+    assert svg.count("ttft_p90<160ms") + svg.count("ttft_p90&lt;160ms") == 1
+    assert "tpot_p90, s" in svg
+    assert refused("plan", *args, "--figure", "out.bmp")

@@ -22,6 +22,7 @@ from pagedsim.errors import DeviceError, SpecError
 from pagedsim.trace.trace import Trace
 
 PRESENT = "present"
+LEAST = 0.001  # gain, as a share, below which a change is not worth making
 
 
 class Metric(NamedTuple):
@@ -119,7 +120,7 @@ def stacked(
     by: Metric,
     replay: Callable[[str, str, Configuration], Tried],
 ) -> list[Tried]:
-    """`best` changes, one a kind, added one after another; each stays if the value gets better.
+    """`best` changes, one a kind, added one after another; each stays if it gives `LEAST` more.
 
     Greedy: the order is that of `best`, and what was left out is not tried again. What serves less
     than the present never stays, and a change that no longer goes with those that did is left out.
@@ -142,7 +143,8 @@ def stacked(
 
 
 def _better(value: float, than: float, by: Metric) -> bool:
-    return value > than if by.higher else value < than
+    more = value - than if by.higher else than - value
+    return more > LEAST * abs(than)
 
 
 __all__ = ["PRESENT", "Metric", "gain", "metric", "ranked", "serves_less", "stacked", "tried"]

@@ -427,7 +427,7 @@ def test_8_intensity(page: Any) -> None:
             *((32768, 512, 32768), (256, 1, 32768)),
         )
     ]
-    limits = {"compute": "calculating", "bandwidth": "fetching"}
+    limits = {"compute": "calculating", "bandwidth": "the speed of memory"}
     settings = some(settings, 50)
     for setting, found in zip(settings, shown(page, "intensity", settings), strict=True):
         device = make_device(setting["model"], setting["card"], kv_tokens=1 << 20)
@@ -505,7 +505,8 @@ def test_10_replay(page: Any) -> None:
             assert found[f"{side}.batch"] == (run.batch.mean, significant(run.batch.mean))
             assert found[f"{side}.peak"] == said(run.batch.peak)
             assert found[f"{side}.done"] == (run.makespan_s, f"{significant(run.makespan_s)} s")
-            assert found[f"{side}.ttft"] == (ttft, f"{significant(ttft)} s")
+            shorter = f"{significant(ttft)} s" if ttft >= 1 else f"{significant(1000 * ttft)} ms"
+            assert found[f"{side}.ttft"] == (ttft, shorter)
             assert found[f"{side}.preemptions"] == said(run.preemptions)
     assert page.get_log("browser") == []
 

@@ -91,7 +91,7 @@ const parts = (() => {
       y: (value) => inner.bottom - along(y, value) * (inner.bottom - inner.top),
     };
     const many = Math.max(2, Math.min(8, Math.floor(width / 95)));
-    for (const value of y.log ? powers(y.low, y.high) : ticks(y.high, 5)) {
+    for (const value of y.log ? powers(y.low, y.high) : ticks(y.high, height < 200 ? 2 : 5)) {
       svg.append(drawn("line", { x1: inner.left, x2: inner.right, y1: at.y(value), y2: at.y(value), class: "rule" }));
       letters(svg, inner.left - 6, at.y(value) + 4, short(value), { "text-anchor": "end" });
     }

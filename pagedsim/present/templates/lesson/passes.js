@@ -13,7 +13,7 @@
     );
     const [gap, high] = [3, 15];
     picture("passes-picture", answer * (high + gap) + 4, text("ladder_label", { passes: answer, read }), (svg, width) => {
-      const side = Math.min(34, (width - 30) / (read + 1));
+      const side = Math.min(40, (width - 30) / (read + 1));
       for (let pass = 0; pass < answer; pass += 1) {
         const y = pass * (high + gap) + 2;
         letters(svg, 20, y + 12, String(pass + 1), { "text-anchor": "end" });
@@ -112,7 +112,7 @@
     const read = counts.recompute_projections - computed;
     const last = on ? 1 : tokens;
     const wide = find("grid-picture").clientWidth;
-    const side = Math.min(22, Math.max(9, (Math.min(wide, 560) - 40) / tokens));
+    const side = Math.min(22, Math.max(9, (wide - 40) / tokens));
     picture("grid-picture", tokens * side + 30, text("grid_label", { computed, read }), (svg) => {
       letters(svg, 0, 12, words.axis_pass, { class: "name" });
       letters(svg, 34 + tokens * side / 2, 12, words.axis_token, { class: "name", "text-anchor": "middle" });

@@ -29,15 +29,21 @@
       area(svg, [[at.x(low), at.inner.bottom], ...roof, [at.x(high), at.inner.bottom]], "room faded");
       line(svg, roof, "ink");
       line(svg, [[at.x(card.ridge), at.inner.bottom], [at.x(card.ridge), at.y(card.flops)]], "here");
-      letters(svg, at.x(card.ridge) + 5, at.inner.bottom - 6, words.ridge);
+      letters(svg, at.x(card.ridge) + 5, at.inner.bottom - 6, words.ridge, { class: "halo" });
+      const close = Math.abs(at.x(found.prefill) - at.x(found.decode)) < 72;
       for (const [name, kind] of [["prefill", "without"], ["decode", "with"]]) {
         const [x, y] = [at.x(found[name]), at.y(reached(found[name]))];
         line(svg, [[x, at.inner.bottom], [x, y]], `${kind} thin`);
         svg.append(drawn("circle", { cx: x, cy: y, r: 6, class: `dot ${kind}` }));
-        letters(svg, x, y - 11, words[name], { "text-anchor": "middle", class: "name" });
+        const below = close && name === "decode";
+        letters(svg, x, y + (below ? 22 : -11), words[name], { "text-anchor": "middle", class: "name halo" });
       }
     });
   });
+
+  function duration(s) {
+    return s < 1 ? text("milliseconds", { ms: significant(1000 * s) }) : text("seconds", { s: significant(s) });
+  }
 
   const ORDER = ["live", "reserved", "internal", "external", "idle"];
 
@@ -70,8 +76,8 @@
       say(`replay.${name}.empty`, run.waste_of_held, `${empty} %`);
       say(`replay.${name}.batch`, run.batch_mean, significant(run.batch_mean));
       say(`replay.${name}.peak`, run.batch_peak, whole(run.batch_peak));
-      say(`replay.${name}.ttft`, run.ttft_s, text("seconds", { s: significant(run.ttft_s) }));
-      say(`replay.${name}.done`, run.makespan_s, text("seconds", { s: significant(run.makespan_s) }));
+      say(`replay.${name}.ttft`, run.ttft_s, duration(run.ttft_s));
+      say(`replay.${name}.done`, run.makespan_s, duration(run.makespan_s));
       say(`replay.${name}.preemptions`, run.preemptions, whole(run.preemptions));
       account(`replay-${name}`, run, end, text("area_label", { name: words[name], held: empty }));
     }

@@ -520,4 +520,9 @@ def test_paper_is_white_and_shows_every_section(browser: Any, pages: dict[str, P
         {"media": "print", "features": [{"name": "prefers-color-scheme", "value": "dark"}]},
     )
     assert until(lambda: browser.execute_script(ground) == "rgb(255, 255, 255)")
+    heights = "return [...document.querySelectorAll('nav, .thing')].map((e) => e.offsetHeight)"
+    contents, *things = browser.execute_script(heights)
+    assert contents == 0
+    assert len(things) == 10
+    assert min(things) > 100
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})

@@ -1,25 +1,26 @@
-"""``pagedsim trace``: look at request traces, convert, make and fetch them; cut and mix them."""
+"""``pagedsim trace``: look at request traces, convert and fetch them; other files do the rest."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pagedsim.cli import trace_cut
+from pagedsim.cli import trace_cut, trace_fit
 from pagedsim.cli.trace_from import from_
 from pagedsim.cli.values import counted, one_of, option
 from pagedsim.present.progress import busy
 
 app = typer.Typer(
-    help="Look at request traces; read them from logs, convert, make, fetch, cut and mix them.",
+    help="Look at request traces; read them from logs, convert, fit, make, fetch, cut, mix them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 for _name, _command in (
     ("from", from_),
+    ("fit", trace_fit.fit),
+    ("make", trace_fit.make),
     ("head", trace_cut.head),
     ("sample", trace_cut.sample),
     ("shift", trace_cut.shift),
@@ -78,35 +79,6 @@ def convert(
         trace = load(source, zero_output=zero_output, limit=limit)  # type: ignore[arg-type]
         store.write(trace, target)
     report(written(trace, target), json, written_line, quiet=target == "-")
-
-
-@app.command()
-def make(
-    recipe: Annotated[str, typer.Argument(help="a recipe (TOML) or the name of a bundled one")],
-    out: Annotated[str, option("--out", "-o", metavar="FILE", help="where to write it")],
-    seed: Annotated[
-        int | None, counted("--seed", least=0, most=1 << 62, help="instead of the recipe's seed")
-    ] = None,
-    requests: Annotated[
-        int | None, counted("--requests", help="instead of the recipe's number")
-    ] = None,
-    json: _Json = None,
-) -> None:
-    """Make a trace from a recipe. The same recipe and seed give the same bytes."""
-    from pagedsim.cli.outputs import apart
-    from pagedsim.trace import bundled, store
-    from pagedsim.trace.make import make as made
-    from pagedsim.trace.recipe import read
-
-    store.check(out)
-    apart(out, json)
-    path = Path(recipe)
-    if not path.exists():
-        path = bundled.recipe(recipe) or path
-    with busy(f"making {recipe}"):
-        trace = made(read(path), seed=seed, requests=requests)
-        store.write(trace, out)
-    report(written(trace, out), json, written_line, quiet=out == "-")
 
 
 @app.command()

@@ -18,6 +18,7 @@ from pagedsim.trace.draws import exponentials, stream
 from pagedsim.trace.trace import Trace
 
 _ARRIVALS = 1  # the purpose of the random stream
+_TOO_LONG = "generated arrivals would pass 4e9 s; give a higher rate or fewer requests"
 
 
 def poisson(trace: Trace, rate: float, seed: int = 0) -> Trace:
@@ -93,13 +94,33 @@ def diurnal_ns(count: int, rate: float, swing: float, period_s: float, seed: int
     return np.maximum.accumulate(_whole_ns(high))
 
 
+def profile_ns(count: int, rates: list[float], window_s: float, cv: float, seed: int) -> Int64:
+    """Arrival times of a process whose rate is ``rates[k]`` in its k-th `window_s`, then again.
+
+    Gamma gaps of mean 1 are taken as the rate's integral: `cv` is their coefficient of variation.
+    """
+    rng = stream(seed, _ARRIVALS)
+    spread = _positive("cv", cv) ** 2
+    plain = cv == 1
+    gaps = exponentials(rng, count) if plain else rng.standard_gamma(1 / spread, count) * spread
+    width = _positive("window", window_s)
+    upto = np.concatenate(([0.0], np.cumsum(np.asarray(rates, np.float64) * width)))
+    _positive("the mean of the rates", float(upto[-1]) / (width * len(rates)))
+    rounds, rest = np.divmod(np.cumsum(gaps), upto[-1])
+    at = np.interp(rest, upto, np.arange(len(rates) + 1) * width)
+    seconds = rounds * (width * len(rates)) + at
+    if count and seconds[-1] >= 4e9:
+        raise SpecError(_TOO_LONG)
+    return np.maximum.accumulate(np.rint(seconds * 1e9).astype(np.int64))
+
+
 def _times(gaps_s: np.ndarray) -> Int64:
     return np.cumsum(_whole_ns(gaps_s), dtype=np.int64)
 
 
 def _whole_ns(seconds: np.ndarray) -> Int64:
     if len(seconds) and seconds.sum() >= 4e9:
-        raise SpecError("generated arrivals would pass 4e9 s; give a higher rate or fewer requests")
+        raise SpecError(_TOO_LONG)
     whole: Int64 = np.rint(seconds * 1e9).astype(np.int64)
     return whole
 
@@ -117,6 +138,7 @@ __all__ = [
     "gamma_ns",
     "poisson",
     "poisson_ns",
+    "profile_ns",
     "saturate",
     "scale",
 ]

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from pagedsim.errors import InputError
+from pagedsim.protocols import Int64
 from pagedsim.trace.draws import Float64, normals, uniforms
 from pagedsim.trace.fields import LONGEST
 
@@ -91,6 +92,30 @@ class Geometric(_Model, frozen=True, tag="geometric"):
         _need(self.least <= self.mean <= LONGEST, f"mean must be from least to {LONGEST}")
 
 
+class Chances(_Model, frozen=True, tag="chances"):
+    """Whole numbers from 1: after the k-th a further one with ``chances[k - 1]``, the last of which
+    holds from there on.
+    """
+
+    chances: list[float]
+
+    def draw(self, rng: np.random.Generator, count: int) -> Float64:
+        left = np.cumprod(self.chances[:-1])  # shares that go beyond 1, 2, …
+        ranks = uniforms(rng, count)
+        found: Float64 = np.searchsorted(-left, -ranks, "left").astype(np.float64) + 1
+        beyond = np.flatnonzero(found > len(left))
+        last = self.chances[-1]
+        if last > 0 and len(beyond):
+            whole = left[-1] if len(left) else 1.0
+            found[beyond] += np.floor(np.log(ranks[beyond] / whole) / math.log(last))
+        return found
+
+    def check(self) -> None:
+        _need(len(self.chances) >= 1, "chances must hold at least one number")
+        _need(all(0 <= chance <= 1 for chance in self.chances), "chances must be from 0 to 1")
+        _need(self.chances[-1] < 1, "the last of chances must be below 1")
+
+
 class Quantiles(_Model, frozen=True, tag="quantiles"):
     """`values` at the `percents`, straight lines between them. Ends are 0 and 100."""
 
@@ -150,7 +175,48 @@ class Empirical(_Model, frozen=True, tag="empirical"):
         _need(len(self.values) > 0, "values must hold at least one number")
 
 
-Model: TypeAlias = Constant | Uniform | LogNormal | Geometric | Quantiles | Histogram | Empirical
+class ByPrompt(_Model, frozen=True, tag="by_prompt"):
+    """Output lengths that go with the prompt's: quantiles a class of prompts.
+
+    Class k holds prompts of at least ``bounds[k - 1]`` and below ``bounds[k]`` tokens; its
+    ``values[k]`` stand at the `percents`, as in `Quantiles`.
+    """
+
+    percents: list[float]
+    bounds: list[float]
+    values: list[list[float]]
+
+    def draw(self, rng: np.random.Generator, count: int) -> Float64:
+        """Ranks from 0 to 1, to be looked up (`given`) once the prompts are known."""
+        return rng.random(count)
+
+    def given(self, prompt: Int64, ranks: Float64) -> Float64:
+        """The lengths at `ranks` among outputs of such prompts."""
+        index = np.searchsorted(self.bounds, prompt, "right")
+        found = np.empty(len(prompt), np.float64)
+        for which in set(index.tolist()):
+            rows = index == which
+            found[rows] = np.interp(100 * ranks[rows], self.percents, self.values[which])
+        return found
+
+    def check(self) -> None:
+        _need(len(self.values) == len(self.bounds) + 1, "values need one list more than bounds")
+        _need(_rises(self.bounds), "bounds must rise")
+        for values in self.values:
+            Quantiles(percents=self.percents, values=values).check()
+
+
+Model: TypeAlias = (
+    Constant
+    | Uniform
+    | LogNormal
+    | Geometric
+    | Chances
+    | Quantiles
+    | Histogram
+    | Empirical
+    | ByPrompt
+)
 
 
 def resolve(model: Model, folder: Path) -> Model:
@@ -170,8 +236,21 @@ def resolve(model: Model, folder: Path) -> Model:
 
 def tokens(model: Model, rng: np.random.Generator, count: int, least: int = 1) -> np.ndarray:
     """Whole tokens, rounded half to even and at least `least`."""
-    drawn = np.rint(model.draw(rng, count))
-    return np.clip(drawn, least, LONGEST).astype(np.int64)
+    return _whole(model.draw(rng, count), least)
+
+
+def outputs(model: Model, rng: np.random.Generator, prompt: Int64) -> np.ndarray:
+    """Whole tokens of the outputs of requests with such prompts, at least 1."""
+    return answered(model, model.draw(rng, len(prompt)), prompt)
+
+
+def answered(model: Model, drawn: Float64, prompt: Int64) -> np.ndarray:
+    """What `drawn` of `model` means for such prompts, in whole tokens, at least 1."""
+    return _whole(model.given(prompt, drawn) if isinstance(model, ByPrompt) else drawn, 1)
+
+
+def _whole(drawn: Float64, least: int) -> np.ndarray:
+    return np.clip(np.rint(drawn), least, LONGEST).astype(np.int64)
 
 
 def _histogram(path: Path, key: str) -> Any:
@@ -207,6 +286,8 @@ def _need(fine: bool, must: str) -> None:
 
 
 __all__ = [
+    "ByPrompt",
+    "Chances",
     "Constant",
     "Empirical",
     "Geometric",
@@ -215,6 +296,8 @@ __all__ = [
     "Model",
     "Quantiles",
     "Uniform",
+    "answered",
+    "outputs",
     "resolve",
     "tokens",
 ]

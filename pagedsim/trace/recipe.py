@@ -1,8 +1,9 @@
 """A recipe: what a generated trace is like. TOML on disk, frozen structs in memory.
 
-Tables: ``[arrivals]`` (poisson, gamma, diurnal, saturate), ``[prompt]`` and ``[output]`` (any model
-of `pagedsim.trace.lengthmodels`), and, where wanted, ``[system]`` (shared system prompts),
-``[turns]`` (conversations) and ``[agent]`` (tool calls). With turns or an agent, arrivals are those
+Tables: ``[arrivals]`` (poisson, gamma, diurnal, profile, saturate), ``[prompt]`` and ``[output]``
+(any model of `pagedsim.trace.lengthmodels`), and, where wanted, ``[system]`` (shared system
+prompts) or ``[prefixes]`` (a tree of them), ``[turns]`` (conversations) and ``[agent]`` (tool
+calls). With turns or an agent, arrivals are those
 of sessions. docs/formats.md shows each.
 """
 
@@ -11,70 +12,15 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, get_args
 
 import msgspec
-import numpy as np
 
 from pagedsim.errors import InputError
-from pagedsim.protocols import Int64
-from pagedsim.trace import arrivals
-from pagedsim.trace.lengthmodels import Model, resolve
-
-
-class _Arrivals(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
-    """Each has ``times(count, seed)``: arrivals in ns, and ``words(seed)``: the load's name."""
-
-
-class Poisson(_Arrivals, frozen=True, tag="poisson"):
-    """Independent exponential gaps, `rate` a second."""
-
-    rate: float
-
-    def times(self, count: int, seed: int) -> Int64:
-        return arrivals.poisson_ns(count, self.rate, seed)
-
-    def words(self, seed: int) -> str:
-        return f"Poisson {self.rate:g}/s, seed {seed}"
-
-
-class Gamma(_Arrivals, frozen=True, tag="gamma"):
-    """Gamma gaps; `cv` above 1 is burstier than Poisson."""
-
-    rate: float
-    cv: float
-
-    def times(self, count: int, seed: int) -> Int64:
-        return arrivals.gamma_ns(count, self.rate, self.cv, seed)
-
-    def words(self, seed: int) -> str:
-        return f"gamma {self.rate:g}/s, cv {self.cv:g}, seed {seed}"
-
-
-class Diurnal(_Arrivals, frozen=True, tag="diurnal"):
-    """Poisson with a rate that swings by ± `swing` over `period_s`."""
-
-    rate: float
-    swing: float
-    period_s: float = 86400.0
-
-    def times(self, count: int, seed: int) -> Int64:
-        return arrivals.diurnal_ns(count, self.rate, self.swing, self.period_s, seed)
-
-    def words(self, seed: int) -> str:
-        return f"diurnal {self.rate:g}/s ± {self.swing:.0%} in {self.period_s:g} s, seed {seed}"
-
-
-class Saturate(_Arrivals, frozen=True, tag="saturate"):
-    """All at time 0."""
-
-    rate: float = float("inf")
-
-    def times(self, count: int, seed: int) -> Int64:
-        return np.zeros(count, np.int64)
-
-    def words(self, seed: int) -> str:
-        return "saturated: all at time 0"
+from pagedsim.trace.arrivalmodels import ArrivalModel, Profile, Saturate
+from pagedsim.trace.fields import LONGEST
+from pagedsim.trace.lengthmodels import ByPrompt, Model, resolve
+from pagedsim.trace.misspelt import hint
 
 
 class System(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,11 +35,71 @@ class System(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     skew: float = 1.0
 
 
+class Prefixes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tree of prefixes that sessions start with.
+
+    Node k (from 1) has ``tokens[k - 1]`` of its own after those of node ``under[k - 1]``, an
+    earlier one, 0 being the empty start. ``shares[k - 1]`` of all sessions start with exactly what
+    leads to it and go on with tokens of their own; the rest share nothing.
+    """
+
+    tokens: list[int]
+    under: list[int]
+    shares: list[float]
+
+    def check(self) -> None:
+        """Raise ValueError where this is no tree."""
+        if not len(self.tokens) == len(self.under) == len(self.shares) >= 1:
+            raise ValueError("tokens, under and shares must have the same length, at least 1")
+        for node, (tokens, under, share) in enumerate(
+            zip(self.tokens, self.under, self.shares, strict=True), 1
+        ):
+            if not 1 <= tokens <= LONGEST:
+                raise ValueError(f"tokens of node {node} is {tokens}, must be from 1 to {LONGEST}")
+            if not 0 <= under < node:
+                raise ValueError(f"under of node {node} is {under}, must be from 0 to {node - 1}")
+            if not 0 <= share <= 1:
+                raise ValueError(f"share of node {node} is {share:g}, must be from 0 to 1")
+        if sum(self.shares) > 1 + 1e-9:
+            raise ValueError(f"shares add up to {sum(self.shares):g}, must be at most 1")
+
+
+class Cuts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Turns that keep only part of the last prompt, and not its answer.
+
+    ``shares[k]`` of the turns after a prompt of at least ``bounds[k - 1]`` and below ``bounds[k]``
+    tokens do, `kept` being the share that stays, `prompt` the new tokens after it.
+    """
+
+    bounds: list[float]
+    shares: list[float]
+    kept: Model
+    prompt: Model
+
+    def check(self) -> None:
+        """Raise ValueError where these are no shares."""
+        if len(self.shares) != len(self.bounds) + 1:
+            raise ValueError("shares need one number more than bounds")
+        if self.bounds != sorted(self.bounds):
+            raise ValueError("bounds must rise")
+        if not all(0 <= share <= 1 for share in self.shares):
+            raise ValueError("shares must be from 0 to 1")
+
+
 class Turns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A session has `count` turns, each `think_s` after the answer to the one before."""
+    """A session has `count` turns, each `think_s` after the answer to the one before.
+
+    `first` are the new tokens of the first turn where more follow, `prompt` those of later turns
+    (without them, the recipe's prompt). Where `answers` is false the answer is not part of the next
+    prompt.
+    """
 
     count: Model
     think_s: Model
+    first: Model | None = None
+    prompt: Model | None = None
+    answers: bool = True
+    cuts: Cuts | None = None
 
 
 class Agent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,9 +111,6 @@ class Agent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tokens: Model
     output: Model
     seconds: Model
-
-
-ArrivalModel: TypeAlias = Poisson | Gamma | Diurnal | Saturate
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -128,12 +131,20 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     seed: int = 0
     max_total: int | None = None
     system: System | None = None
+    prefixes: Prefixes | None = None
     turns: Turns | None = None
     agent: Agent | None = None
     samples: int = 1
     token_ms: float = 25.0
     wait_ms: float = 500.0
     tick_us: int = 1
+
+
+_KINDS = (
+    *(Recipe, System, Prefixes, Turns, Cuts, Agent),
+    *get_args(ArrivalModel),
+    *get_args(Model),
+)
 
 
 def read(path: str | os.PathLike[str]) -> Recipe:
@@ -151,7 +162,9 @@ def parse(text: str, label: str = "recipe", folder: Path | None = None) -> Recip
     try:
         recipe = msgspec.convert(tomllib.loads(text), Recipe)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
-        raise InputError(f"{label}: not a recipe: {error}") from None
+        known = [name for kind in _KINDS for name in kind.__struct_fields__]
+        said = hint(str(error), known)
+        raise InputError(f"{label}: not a recipe: {error}{said}") from None
     return checked(recipe, label, folder or Path())
 
 
@@ -160,15 +173,10 @@ def checked(recipe: Recipe, label: str = "recipe", folder: Path | None = None) -
     changes: dict[str, Any] = {}
     for key in ("prompt", "output"):
         changes[key] = _model(label, key, getattr(recipe, key), folder)
-    for key in ("system", "turns", "agent"):
-        table = getattr(recipe, key)
-        if table is not None:
-            inner = {
-                name: _model(label, f"{key}.{name}", value, folder)
-                for name in table.__struct_fields__
-                if isinstance(value := getattr(table, name), Model)
-            }
-            changes[key] = msgspec.structs.replace(table, **inner)
+    for key in ("system", "prefixes", "turns", "agent"):
+        changes[key] = _table(label, key, getattr(recipe, key), folder)
+    if recipe.system is not None and recipe.prefixes is not None:
+        raise InputError(f"{label}: give either system or prefixes")
     bounds = [
         ("requests", recipe.requests is None or 1 <= recipe.requests <= 10**8, "from 1 to 10^8"),
         ("seconds", recipe.seconds is None or 0 < recipe.seconds <= 10**9, "> 0, at most 10^9"),
@@ -186,12 +194,37 @@ def checked(recipe: Recipe, label: str = "recipe", folder: Path | None = None) -
             raise InputError(f"{label}: {key} must be {must}")
     if (recipe.requests is None) == (recipe.seconds is None):
         raise InputError(f"{label}: needs either requests or seconds")
+    if isinstance(recipe.arrivals, Profile) and not (
+        recipe.arrivals.rates and all(0 <= rate < 1e9 for rate in recipe.arrivals.rates)
+    ):
+        raise InputError(f"{label}: arrivals.rates must be numbers >= 0, at least one")
     if recipe.seconds is not None and isinstance(recipe.arrivals, Saturate):
         raise InputError(f"{label}: saturated arrivals need requests, not seconds")
     return msgspec.structs.replace(recipe, **changes)
 
 
+def _table(label: str, key: str, table: Any, folder: Path | None) -> Any:
+    """The table with the models in it resolved, and those of tables within it."""
+    if table is None:
+        return None
+    if isinstance(table, Prefixes | Cuts):
+        try:
+            table.check()
+        except ValueError as error:
+            raise InputError(f"{label}: {key}: {error}") from None
+    changes: dict[str, Any] = {}
+    for name in table.__struct_fields__:
+        value = getattr(table, name)
+        if isinstance(value, Model):
+            changes[name] = _model(label, f"{key}.{name}", value, folder)
+        elif isinstance(value, Cuts):
+            changes[name] = _table(label, f"{key}.{name}", value, folder)
+    return msgspec.structs.replace(table, **changes)
+
+
 def _model(label: str, key: str, model: Model, folder: Path | None) -> Model:
+    if isinstance(model, ByPrompt) and key != "output":
+        raise InputError(f"{label}: {key}: by_prompt is a model of output only")
     try:
         return resolve(model, folder or Path())
     except ValueError as error:
@@ -200,11 +233,9 @@ def _model(label: str, key: str, model: Model, folder: Path | None) -> Model:
 
 __all__ = [
     "Agent",
-    "Diurnal",
-    "Gamma",
-    "Poisson",
+    "Cuts",
+    "Prefixes",
     "Recipe",
-    "Saturate",
     "System",
     "Turns",
     "checked",

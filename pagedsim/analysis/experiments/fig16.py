@@ -15,9 +15,10 @@ from pagedsim.analysis.experiments.crossing import THRESHOLD, Case, crossings
 from pagedsim.analysis.experiments.experiment import Bench, Experiment, Found, Row, over
 from pagedsim.analysis.experiments.fig13 import priced
 from pagedsim.analysis.experiments.opt import ORACLE, SOURCE, VLLM, Settings, System
+from pagedsim.trace.arrivalmodels import Poisson
 from pagedsim.trace.lengthmodels import Constant, Geometric
 from pagedsim.trace.make import make
-from pagedsim.trace.recipe import Poisson, Recipe
+from pagedsim.trace.recipe import Recipe
 from pagedsim.trace.recipe import System as SystemPrompt
 from pagedsim.trace.trace import Trace
 

@@ -27,9 +27,10 @@ from pagedsim.analysis.report import Report
 from pagedsim.analysis.simulate import simulate
 from pagedsim.device.device import Device, make_device
 from pagedsim.engine.recording import BLOCKED
+from pagedsim.trace.arrivalmodels import Poisson
 from pagedsim.trace.lengthmodels import Histogram, Quantiles
 from pagedsim.trace.make import make
-from pagedsim.trace.recipe import Poisson, Recipe, checked
+from pagedsim.trace.recipe import Recipe, checked
 from pagedsim.trace.trace import Trace
 
 SOURCE = "Kwon et al., PagedAttention, SOSP 2023, arXiv 2309.06180"

@@ -1,0 +1,102 @@
+"""``pagedsim trace fit|make``: a recipe of a trace, and traces of a recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pagedsim.cli.values import counted, measured, option
+
+_Json = Annotated[
+    str | None, option("--json", metavar="FILE", help="write JSON to FILE, - for standard output")
+]
+_LEARN = """\
+None of the requests is in here: numbers are rates, quantiles and shares, to about a percent.
+A reader can learn how busy the service was when (from the start of the trace), how long prompts,
+answers and pauses are (the longest too), how many turns conversations have, and how long shared
+prefixes are and how many conversations start with each; no name, date, id or content."""
+
+
+def fit(
+    source: Annotated[
+        str, typer.Argument(metavar="IN", help="a trace file, - for standard input, or a name")
+    ],
+    out: Annotated[str, option("--out", "-o", metavar="FILE", help="the recipe (TOML), or -")],
+    limit: Annotated[int | None, counted("--limit", help="only the first N by arrival")] = None,
+    json: _Json = None,
+) -> None:
+    """Fit a recipe to a trace: what makes more of the same, without any request of it."""
+    import msgspec
+
+    from pagedsim.cli.outputs import apart, target
+    from pagedsim.cli.trace import report
+    from pagedsim.errors import SpecError
+    from pagedsim.files import write_whole
+    from pagedsim.present.progress import busy
+    from pagedsim.trace import load
+    from pagedsim.trace.fit.fit import fit as fitted
+    from pagedsim.trace.fit.toml import dump
+
+    apart(out, json)
+    if out != "-" and target(source) == target(out):
+        raise SpecError(f"--out: {out} is the trace as well: give another name")
+    with busy(f"fitting {source}"):
+        trace = load(source, limit=limit)
+        found = fitted(trace)
+        text = dump(found.recipe, f"Made by pagedsim trace fit: {found.recipe.about}.\n{_LEARN}")
+    with write_whole(out) as file:
+        file.write(text.encode())
+    facts = {"path": out, "requests": len(trace), "sessions": found.sessions}
+    facts |= {"bytes": len(text.encode()), "notes": list(found.notes)}
+    facts |= {"recipe": msgspec.to_builtins(found.recipe)}
+    report(facts, json, _fitted, quiet=out == "-")
+
+
+def make(
+    recipe: Annotated[str, typer.Argument(help="a recipe (TOML) or the name of a bundled one")],
+    out: Annotated[str, option("--out", "-o", metavar="FILE", help="where to write it")],
+    seed: Annotated[
+        int | None, counted("--seed", least=0, most=1 << 62, help="instead of the recipe's seed")
+    ] = None,
+    requests: Annotated[
+        int | None, counted("--requests", help="instead of the recipe's number, at its rate")
+    ] = None,
+    scale: Annotated[
+        float | None, measured("--scale", most=1e6, help="X times the rate, and the requests")
+    ] = None,
+    json: _Json = None,
+) -> None:
+    """Make a trace from a recipe. The same recipe, seed, number and scale give the same bytes."""
+    from pagedsim.cli.outputs import apart
+    from pagedsim.cli.trace import report, written, written_line
+    from pagedsim.present.progress import busy
+    from pagedsim.trace import bundled, store
+    from pagedsim.trace.make import make as made
+    from pagedsim.trace.recipe import read
+
+    store.check(out)
+    apart(out, json)
+    path = Path(recipe)
+    if not path.exists():
+        path = bundled.recipe(recipe) or path
+    with busy(f"making {recipe}"):
+        trace = made(read(path), seed=seed, requests=requests, scale=scale or 1.0)
+        store.write(trace, out)
+    report(written(trace, out), json, written_line, quiet=out == "-")
+
+
+def _fitted(found: dict[str, Any], console: Any) -> None:
+    from pagedsim.present.numbers import bytes_, requests
+
+    console.print(
+        f"{found['path']}: {bytes_(found['bytes'])}, fitted to {requests(found['requests'])} in "
+        f"{found['sessions']:,} sessions"
+    )
+    console.print(" ".join(_LEARN.splitlines()))
+    for note in found["notes"]:
+        console.print(f"note: {note}")
+
+
+__all__ = ["fit", "make"]

@@ -37,6 +37,11 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # Options of other programs that pages may name.
 OTHERS = {"--port", "--dtype", "--save-detailed", "--strict"}
+NAMED = re.compile(r"# ([\w-]+\.toml)\n")  # what a block is, where commands take it as a file
+BEFORE = {  # what a page has run already where it shows such a command
+    "sweep status": ["sweep", "sweep.toml", "--out", "results", "-q"],
+    "sweep collect": ["sweep", "sweep.toml", "--out", "results", "-q"],
+}
 TRACE = "arrived_at,prompt_tokens,output_tokens\n" + "".join(
     f"{at / 4},{100 + 37 * at % 900},{1 + 53 * at % 120}\n" for at in range(40)
 )
@@ -104,6 +109,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "requests.csv").write_text(TRACE)
     (tmp_path / "tests").symlink_to(ROOT / "tests")
+    for block in BLOCKS:
+        if file := NAMED.match(block.text):
+            (tmp_path / file[1]).write_text(block.text)
     return tmp_path
 
 
@@ -127,6 +135,8 @@ def test_every_shown_line_of_pagedsim_is_run() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: f"{c.place} {' '.join(c.words[:2])}")
 def test_a_command_runs_and_says_what_is_shown(command: Command, folder: Path) -> None:
+    if before := BEFORE.get(" ".join(command.words[:2])):
+        assert CliRunner().invoke(app, before).exit_code == 0
     ran = CliRunner().invoke(app, command.words, env={"COLUMNS": "80"})
     assert ran.exception is None or isinstance(ran.exception, SystemExit), ran.exception
     assert (ran.exit_code, ran.stderr) == (0, "")
@@ -150,6 +160,8 @@ def test_traces_and_recipes_that_are_shown_are_read(folder: Path) -> None:
     (folder / "lengths.json").write_text(json.dumps(lengths))
     shown = 0
     for block in BLOCKS:
+        if NAMED.match(block.text):
+            continue
         file = folder / f"{block.page}-{block.line}.{block.language or 'jsonl'}"
         file.write_text(block.text)
         if block.language == "toml":
@@ -196,6 +208,8 @@ def test_commands_and_options_that_are_named_exist() -> None:
         words = span.split()
         if words[0] == "pagedsim" and len(words) > 1:
             name = " ".join(words[1:3]) if words[1] == "trace" else words[1]
+            name = {"sweep": "sweep run"}.get(name, name)
+            name = " ".join(words[1:3]) if " ".join(words[1:3]) in known else name
             assert name in known, f"{page}: {span}"
             here = known[name]
         else:

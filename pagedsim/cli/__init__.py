@@ -2,8 +2,8 @@
 
 A user's mistake ends with ``error: …`` on standard error and exit code 2, an interrupt with 130,
 a reader of the output that went away with 141 (as a shell says it); in none of these cases is
-anything half-written. Exit code 1 is `verify`'s answer that something differs, and `check`'s that
-a law is broken.
+anything half-written. Exit code 1 is `verify`'s answer that something differs, `check`'s that a law
+is broken, and `sweep`'s that a run failed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ import typer
 from typer.core import TyperGroup
 
 from pagedsim import __version__
+from pagedsim.cli.values import UsageError
 from pagedsim.errors import PagedsimError
-
-_UsageError: type[Any] = typer.BadParameter.__mro__[1]  # typer does not export it
 
 
 class Group(TyperGroup):
@@ -45,7 +44,7 @@ def _said() -> Iterator[None]:
             sys.stdout.flush()
     except PagedsimError as error:
         raise _exit(2, f"error: {error}") from None
-    except _UsageError as error:
+    except UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             raise
         raise _exit(2, _usage(error)) from None
@@ -125,6 +124,7 @@ def _register() -> None:
         plan,
         replay,
         size,
+        sweep,
         trace,
         verify,
         whatif,
@@ -141,6 +141,7 @@ def _register() -> None:
     app.command("size")(size.size)
     app.command("verify")(verify.verify)
     app.command("whatif")(whatif.whatif)
+    app.add_typer(sweep.app, name="sweep")
     app.add_typer(trace.app, name="trace")
 
 

@@ -42,6 +42,25 @@ def execute(
     files = {**files, "json": options.json, "figure": options.figure, "report": options.report}
     files["perfetto"] = options.perfetto
     writable(files, taken, len(given or default))
+    command = masked(shlex.join(["pagedsim", *sys.argv[1:]]))
+    allocators, options, setup = prepared(given, default, options, command)
+    base = load(path, zero_output=options.zero_output, limit=options.limit)  # type: ignore[arg-type]
+    total = len(base) * len(allocators) * options.seeds
+    with Progress(total, "replaying", no_color=options.no_color) as progress:
+        reports, found = answered(base, allocators, options, replace(setup, progress=progress))
+    said = write(found, reports, files, options.no_color)
+    if options.json is not None:
+        results.write(target(options.json), found)
+    return found, said
+
+
+def prepared(
+    given: Sequence[str], default: Sequence[str], options: Options, command: str
+) -> tuple[list[str], Options, Setup]:
+    """Allocators, options and setup of a run, `--like` taken into account; reads no trace.
+
+    `given` and `default` are those of `execute`. Raises PagedsimError for what cannot work.
+    """
     span.parse(options.window)
     one_load(options)
     options, notes, block = with_like(options)
@@ -59,28 +78,28 @@ def execute(
         engine=options.engine,
         check=options.check,
         seed=options.seed if options.rate is not None or options.beam is not None else None,
-        command=masked(shlex.join(["pagedsim", *sys.argv[1:]])),
+        command=command,
         notes=tuple(notes),
     ).resolved()
     _possible(setup, device, allocators)
-    base = load(path, zero_output=options.zero_output, limit=options.limit)  # type: ignore[arg-type]
+    return allocators, options, setup
+
+
+def answered(
+    base: Trace, allocators: Sequence[str], options: Options, setup: Setup
+) -> tuple[list[Report], Result]:
+    """Replay `base` under the load asked for with every seed: the first seed's reports, and all."""
+    assert setup.device is not None
     seeds = range(options.seed, options.seed + options.seeds)
     runs: list[list[Report]] = []
-    total = len(base) * len(allocators) * len(seeds)
-    with Progress(total, "replaying", no_color=options.no_color) as progress:
-        setup = replace(setup, progress=progress)
-        for seed in seeds:
-            trace = loaded(base, options, seed)
-            runs.append([run(trace, spec, setup) for spec in allocators])
-        shown: Sequence[Any] = runs[0]
-        if len(seeds) > 1:
-            over = zip(*runs, strict=True)
-            shown = [over_seeds([r.run for r in same], list(seeds)) for same in over]
-        found = result(shown, device_info(device), runs[0][0].trace)
-    said = write(found, runs[0], files, options.no_color)
-    if options.json is not None:
-        results.write(target(options.json), found)
-    return found, said
+    for seed in seeds:
+        trace = loaded(base, options, seed)
+        runs.append([run(trace, spec, setup) for spec in allocators])
+    shown: Sequence[Any] = runs[0]
+    if len(seeds) > 1:
+        over = zip(*runs, strict=True)
+        shown = [over_seeds([r.run for r in same], list(seeds)) for same in over]
+    return runs[0], result(shown, device_info(setup.device), runs[0][0].trace)
 
 
 def _possible(setup: Setup, device: Device, allocators: Sequence[str]) -> None:
@@ -202,4 +221,14 @@ def loaded(trace: Trace, options: Options, seed: int) -> Trace:
     return trace
 
 
-__all__ = ["device_options", "execute", "loaded", "one_load", "sampled", "with_block", "with_like"]
+__all__ = [
+    "answered",
+    "device_options",
+    "execute",
+    "loaded",
+    "one_load",
+    "prepared",
+    "sampled",
+    "with_block",
+    "with_like",
+]

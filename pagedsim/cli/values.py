@@ -13,6 +13,7 @@ import typer
 
 from pagedsim.errors import SpecError
 
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer does not export it
 MOST = 1 << 40  # of anything that is counted
 
 _HUMAN = re.compile(r"([+-]?[0-9_]+)(?:\.([0-9]+))?([kKmMgGtT]?)")
@@ -81,4 +82,4 @@ def one_of(name: str, *words: str, **more: Any) -> Any:
     return option(name, parser=read, metavar="|".join(words), **more)
 
 
-__all__ = ["MOST", "counted", "measured", "number", "one_of", "option", "whole"]
+__all__ = ["MOST", "UsageError", "counted", "measured", "number", "one_of", "option", "whole"]

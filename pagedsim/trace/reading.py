@@ -31,7 +31,7 @@ def load(
         raise InputError(f"zero_output is {zero_output!r}, must be drop or error")
     if limit is not None and limit < 1:
         raise InputError(f"limit is {limit}, must be >= 1")
-    source = open_source(_resolve(path), drop_zero=zero_output == "drop")
+    source = open_source(located(path), drop_zero=zero_output == "drop")
     trace = read(source)
     return trace if limit is None else trace.head(limit)
 
@@ -49,7 +49,8 @@ def read(source: Source) -> Trace:
     return _csv(source)
 
 
-def _resolve(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+def located(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The file that `path` means: itself, or that of a bundled or fetched name. InputError."""
     name = os.fspath(path)
     folder = os.path.isdir(name)  # one named as a trace is in nobody's way
     if name == "-" or os.sep in name or "." in name or (os.path.lexists(path) and not folder):
@@ -132,4 +133,4 @@ def _first(body: bytes) -> tuple[bytes, bool]:
     return (head, False) if lines else (body, True)
 
 
-__all__ = ["ZeroOutput", "load", "read"]
+__all__ = ["ZeroOutput", "load", "located", "read"]

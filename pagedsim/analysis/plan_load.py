@@ -17,7 +17,8 @@ from pagedsim.trace.trace import Trace
 class Offered:
     """`trace` at value `x` of an option: ``--rate-scale x``, or ``--rate x`` with `generated`.
 
-    `per` is the rate in requests/s of x = 1, `wanted` the x that was asked for.
+    `per` is the rate in requests/s of x = 1, `wanted` the x that was asked for; both are 0 for a
+    load without a rate (`untimed`).
     """
 
     trace: Trace
@@ -63,4 +64,9 @@ def generated(trace: Trace, rate: float, seed: int) -> Offered:
     return Offered(trace=trace, generated=True, wanted=rate, per=1.0, seed=seed)
 
 
-__all__ = ["Offered", "generated", "recorded"]
+def untimed(trace: Trace) -> Offered:
+    """For a search in which no arrivals count."""
+    return Offered(trace=trace, generated=False, wanted=0.0, per=0.0)
+
+
+__all__ = ["Offered", "generated", "recorded", "untimed"]

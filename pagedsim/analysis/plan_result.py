@@ -72,13 +72,29 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     output_at_wanted: float
 
 
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """The change that gives the most on the same GPUs, and the rate with it; None: no limit.
+
+    `gain` is that rate over the candidate's, - 1. `tried` changes were replayed, `runs` times in
+    all.
+    """
+
+    change: str
+    kind: str
+    rate: float | None
+    gain: float | None
+    tried: int
+    runs: int
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What was found for a candidate.
 
-    `found` is the value that holds, None where there is none (`impossible` says why) or no end
-    (`unlimited`). `passes` and `fails` are the ends of the last bracket, `replays` all that were
-    tried, by value. `monotone`: nothing that holds is harder than something that does not.
-    `replicas` and `gpus` are an estimate: the wanted rate over the highest rate, rounded up.
+    `found` is the value that holds: None where there is none (`impossible` says why), or no rate
+    fails (`unlimited`, which says of other values that the last that can be tried holds).
+    `passes` and `fails` are the ends of the last bracket, `replays` all that were tried, by value.
+    `monotone`: nothing that holds is harder than something that does not. `replicas` and `gpus`
+    are an estimate where a rate was sought: the wanted rate over the highest one, rounded up.
     """
 
     choices: Choices
@@ -95,6 +111,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int | None = None
     gpus: int | None = None
     cost: Cost | None = None
+    advice: Advice | None = None
     replays: tuple[Replay, ...] = ()
     runs: int = 0
     estimates: tuple[str, ...] = ()

@@ -1,19 +1,22 @@
-"""One replay of a plan: run, held against the objective, and what limited it (`plan_binds`)."""
+"""The replays of a plan: run, held against the objective, and what is kept of each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from pagedsim.analysis import integrals
 from pagedsim.analysis.configuration import Configuration
 from pagedsim.analysis.plan_binds import binds
 from pagedsim.analysis.plan_result import Replay
-from pagedsim.analysis.plan_slo import Objective, count, measure
+from pagedsim.analysis.plan_slo import Objective, count, finished, measure
 from pagedsim.analysis.report import Report
 from pagedsim.analysis.simulate import Setup, run
 from pagedsim.analysis.stepwise import by_step
+from pagedsim.engine.recording import Requests
+from pagedsim.trace import arrivals
 from pagedsim.trace.trace import Trace
 
 
@@ -26,42 +29,63 @@ class Runner:
     objective: Objective
     told: Callable[[int], None] | None = None
 
+    def on(self, configuration: Configuration) -> Runner:
+        """The same for another configuration."""
+        return replace(self, configuration=configuration, setup=configuration.setup())
+
     def __call__(
         self,
-        trace: Trace,
-        *,
+        *traces: Trace,
         at: float | None,
         rate: float | None,
         options: tuple[str, ...],
         concurrency: int = 0,
         full: bool = False,
     ) -> Replay:
-        """Replay `trace`. With `full`, averages end when nobody waits for admission any more."""
+        """Replay a trace, or several, each on a server of its own.
+
+        With `full`, averages end when nobody waits for admission any more.
+        """
         setup = replace(self.setup, progress=self.told, concurrency=concurrency)
         if concurrency:
             setup = replace(setup, closed_loop=False)
-        report = run(trace, self.configuration.allocator, setup)
-        return facts(
-            report, self.objective, at=at, rate=rate, options=options, timed=_full(report, full)
-        )
+        reports = [run(trace, self.configuration.allocator, setup) for trace in traces]
+        timed = [_full(report) for report in reports] if full else reports
+        return facts(reports, timed, self.objective, at=at, rate=rate, options=options)
+
+    def saturated(self, trace: Trace) -> Replay:
+        """All requests at time 0."""
+        options = ("--arrivals", "saturate")
+        return self(arrivals.saturate(trace), at=None, rate=None, options=options, full=True)
+
+    def lone(self, trace: Trace) -> Replay:
+        """One request at a time."""
+        return self(trace, at=None, rate=None, options=("--concurrency", "1"), concurrency=1)
 
 
 def facts(
-    report: Report,
+    reports: Sequence[Report],
+    timed: Sequence[Report],
     objective: Objective,
     *,
     at: float | None,
     rate: float | None,
     options: tuple[str, ...],
-    timed: Report | None = None,
 ) -> Replay:
-    """What a plan keeps of a run. Averages over time are those of `timed`, if that is given."""
-    timed = timed or report
-    values = measure(report, objective)
+    """What a plan keeps of a run on one server or several.
+
+    Latencies and counts are over the requests of all, the batch is the mean of a server that works;
+    what limits is that of the first. Averages over time are those of `timed`.
+    """
+    rows = _together([report.recording.requests for report in reports])
+    values = measure(rows, objective)
     broken = objective.broken(values)
-    _, compute = by_step(timed.timed, (), timed.steptime)
-    rows, finished = report.recording.requests, report.finished
-    run_of, whole = report.throughput, report.span
+    _, compute = by_step(timed[0].timed, (), timed[0].steptime)
+    done = [finished(report.recording.requests) for report in reports]
+    spans = [report.span.to_s for report in reports if report.span is not None]
+    first = timed[0]
+    busy = sum(report.busy_ns for report in timed)
+    rates = [report.throughput for report in reports]
     return Replay(
         at=at,
         rate=rate,
@@ -69,32 +93,45 @@ def facts(
         holds=not broken,
         values=values,
         broken=broken,
-        binds=binds(timed, objective, broken, compute),
-        batch_mean=timed.batch.mean,
-        batch_peak=timed.batch.peak,
-        limits=timed.binds,
+        binds=binds(first, objective, broken, compute),
+        batch_mean=integrals.share(sum(report.integral("batch") for report in timed), busy),
+        batch_peak=max(report.batch.peak for report in timed),
+        limits=first.binds,
         compute=compute,
-        requests_per_s=run_of.requests_per_s,
-        output_tokens_per_s=run_of.output_tokens_per_s,
-        finished=len(finished),
-        prompt_tokens=int(report.trace.prompt[finished].sum()),
-        output_tokens=int(rows.generated[finished].sum()),
-        preemptions=count(report, "preemptions"),
-        refused=count(report, "refused"),
-        truncated=count(report, "truncated"),
-        makespan_s=None if whole is None else whole.to_s,
+        requests_per_s=_sum([rate.requests_per_s for rate in rates]),
+        output_tokens_per_s=_sum([rate.output_tokens_per_s for rate in rates]),
+        finished=sum(map(len, done)),
+        prompt_tokens=sum(
+            int(report.trace.prompt[own].sum()) for report, own in zip(reports, done, strict=True)
+        ),
+        output_tokens=int(rows.generated[finished(rows)].sum()),
+        preemptions=count(rows, "preemptions"),
+        refused=count(rows, "refused"),
+        truncated=count(rows, "truncated"),
+        makespan_s=max(spans, default=None),
     )
 
 
-def _full(report: Report, wanted: bool) -> Report | None:
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _together(each: Sequence[Requests]) -> Requests:
+    """The rows of several runs as those of one."""
+    if len(each) == 1:
+        return each[0]
+    names = [field.name for field in fields(Requests)]
+    return Requests(**{n: np.concatenate([getattr(one, n) for one in each]) for n in names})
+
+
+def _full(report: Report) -> Report:
     """The same run up to the last first admission, while the queue is never empty."""
     admitted = report.recording.requests.admitted_ns
-    if not wanted or not len(admitted):
-        return None
     starts = report.recording.column("start_ns")
-    last = int(admitted.max())
-    if not len(starts) or not np.any(starts < last):
-        return None
+    last = int(admitted.max(initial=-1))
+    if not np.any(starts < last):
+        return report
     return replace(report, span_ns=(int(starts.min()), last))
 
 

@@ -14,10 +14,12 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 import msgspec
+import numpy as np
 
-from pagedsim.analysis.report import Report
-from pagedsim.analysis.requests import times
+from pagedsim.analysis.requests import latency, times
+from pagedsim.engine.recording import Requests, Status
 from pagedsim.errors import SpecError
+from pagedsim.protocols import Int64
 
 TIMES = {  # as a bound names it -> the field of `Latency`
     "ttft": "ttft_s",
@@ -141,34 +143,38 @@ def _value(number: Decimal, unit: str, name: str, timed: bool, place: str) -> tu
     return (number / 100, True) if unit else (number, False)
 
 
-def measure(report: Report, objective: Objective) -> tuple[float | None, ...]:
+def measure(rows: Requests, objective: Objective) -> tuple[float | None, ...]:
     """The value of each bound's metric in a run; None where nothing finished that has it."""
-    return tuple(_measured(report, bound) for bound in objective.bounds)
+    return tuple(_measured(rows, bound) for bound in objective.bounds)
 
 
-def _measured(report: Report, bound: Bound) -> float | None:
+def _measured(rows: Requests, bound: Bound) -> float | None:
     if bound.metric in TIMES:
-        return statistic(report, bound.metric, bound.statistic)
-    counted = float(count(report, bound.metric))
-    return counted / len(report.trace) if bound.share else counted
+        return statistic(rows, bound.metric, bound.statistic)
+    counted = float(count(rows, bound.metric))
+    return counted / len(rows.status) if bound.share else counted
 
 
-def statistic(report: Report, metric: str, name: str) -> float | None:
+def finished(rows: Requests) -> Int64:
+    """Those that finished, truncated ones included."""
+    return np.flatnonzero(np.isin(rows.status, (Status.FINISHED, Status.TRUNCATED)))
+
+
+def statistic(rows: Requests, metric: str, name: str) -> float | None:
     """One of `STATISTICS` of one of `TIMES`, in s; None where no finished request has it."""
+    done = finished(rows)
     if name == "max":
-        values = times(report.recording.requests, report.finished)[metric]
+        values = times(rows, done)[metric]
         return float(values.max()) if len(values) else None
-    value: float | None = getattr(getattr(report.latency, TIMES[metric]), name)
+    value: float | None = getattr(getattr(latency(rows, done), TIMES[metric]), name)
     return value
 
 
-def count(report: Report, name: str) -> int:
+def count(rows: Requests, name: str) -> int:
     """How many of `COUNTS` there were in a run."""
-    from pagedsim.engine.recording import Status
-
     if name in ("refused", "truncated"):
-        return len(report.rows(Status[name.upper()]))
-    preempted = report.recording.requests.preemptions[report.arrived]
+        return int(np.count_nonzero(rows.status == Status[name.upper()]))
+    preempted = rows.preemptions
     return int(preempted.sum()) if name == "preemptions" else int((preempted > 0).sum())
 
 
@@ -180,6 +186,7 @@ __all__ = [
     "Bound",
     "Objective",
     "count",
+    "finished",
     "measure",
     "parse",
     "statistic",

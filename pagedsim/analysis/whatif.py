@@ -52,10 +52,12 @@ def metric(name: str) -> Metric:
         if one.name == name:
             return one
     if name in COUNTS:
-        return Metric(name, False, lambda report: float(count(report, name)))
+        return Metric(name, False, lambda report: float(count(report.recording.requests, name)))
     time, _, statistic = name.rpartition("_")
     if time in TIMES and statistic in STATISTICS:
-        return Metric(name, False, lambda report: time_statistic(report, time, statistic))
+        return Metric(
+            name, False, lambda report: time_statistic(report.recording.requests, time, statistic)
+        )
     known = ", ".join([*(one.name for one in _OTHERS), *COUNTS])
     raise SpecError(
         f"--by {name}: there is no such metric; there are {known}, and {', '.join(TIMES)} with "
@@ -71,7 +73,7 @@ def tried(
     device = made.device
     assert device is not None
     report = run(trace, configuration.allocator, made)
-    span = report.span
+    span, rows = report.span, report.recording.requests
     return Tried(
         change=change,
         kind=kind,
@@ -84,9 +86,9 @@ def tried(
         tpot_p90_s=report.latency.tpot_s.p90,
         output_tokens_per_s=report.throughput.output_tokens_per_s,
         makespan_s=None if span is None else span.to_s,
-        preemptions=count(report, "preemptions"),
-        refused=count(report, "refused"),
-        truncated=count(report, "truncated"),
+        preemptions=count(rows, "preemptions"),
+        refused=count(rows, "refused"),
+        truncated=count(rows, "truncated"),
     )
 
 

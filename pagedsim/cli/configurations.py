@@ -15,7 +15,7 @@ import msgspec
 
 from pagedsim import __version__
 from pagedsim.analysis.configuration import Configuration
-from pagedsim.analysis.plan_load import Offered, generated, recorded
+from pagedsim.analysis.plan_load import Offered, generated, recorded, untimed
 from pagedsim.analysis.simulate import ALLOCATORS, GPU, MAX_LEN, MODEL
 from pagedsim.cli.like import masked
 from pagedsim.cli.options import Options
@@ -77,11 +77,13 @@ def _in_blocks(spec: str, blocks: Sequence[int], said: bool) -> list[str]:
     return [f"paged:{','.join([f'block={block}', *words])}" for block in blocks]
 
 
-def offered(path: str, options: Options) -> Offered:
-    """The trace, at the rate that is wanted of it."""
+def offered(path: str, options: Options, *, rated: bool = True) -> Offered:
+    """The trace, at the rate that is wanted of it; without `rated` no rate is needed."""
     one_load(options)
     trace = load(path, zero_output=options.zero_output, limit=options.limit)  # type: ignore[arg-type]
     trace = sampled(trace, options, options.seed)
+    if not rated:
+        return untimed(trace)
     if options.rate is not None:
         return generated(trace, options.rate, options.seed)
     return recorded(trace, options.rate_scale or 1.0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pagedsim.cli.options import ONE_RUN, Options, with_options
-from pagedsim.cli.values import counted, measured, option
+from pagedsim.cli.values import counted, measured, one_of, option
 from pagedsim.errors import SpecError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _MANY = "Candidates (each may be repeated: all combinations)"
 _LISTS = ("gpu", "tp", "kv_dtype", "max_seqs", "max_batched_tokens")
 _TOLERANCE = 0.05
+FIND = ("rate", "kv-tokens", "max-len", "gpus", "batch")
 
 
 def _plan(
@@ -77,6 +78,13 @@ def _plan(
             help="token budget of a step",
         ),
     ] = None,
+    find: Annotated[
+        str,
+        one_of("--find", *FIND, help="what to look for; all but rate at the wanted rate  [rate]"),
+    ] = FIND[0],
+    no_advice: Annotated[
+        bool, option("--no-advice", help="do not look for the change that gives the most")
+    ] = False,
     price: Annotated[
         list[str] | None,
         option(
@@ -93,7 +101,11 @@ def _plan(
         int, counted("-j", "--jobs", most=256, help="processes; the numbers stay the same")
     ] = 1,
 ) -> None:
-    """Find the highest rate of requests at which an objective holds, for each candidate."""
+    """Find the highest rate of requests at which an objective holds, for each candidate.
+
+    Or, at the rate that is wanted: the smallest pool, the longest maximum length, the fewest GPUs;
+    or the most requests outstanding.
+    """
     from pagedsim.analysis.plan import Question
     from pagedsim.analysis.plan_slo import parse
     from pagedsim.cli.configurations import check_files, configurations, offered, write_json
@@ -103,6 +115,10 @@ def _plan(
     from pagedsim.present.tables import console
 
     objective = parse(slo)
+    if find != FIND[0] and price:
+        raise SpecError(f"--price is given, but --find {find} has no rate to divide it by")
+    if find == "batch" and options.closed_loop:
+        raise SpecError("--find batch and --closed-loop contradict each other: give one")
     if tolerance < 0.001:
         raise SpecError(f"--tolerance is {tolerance:g}, must be >= 0.001")
     check_files(trace, options)
@@ -119,10 +135,12 @@ def _plan(
     candidates = _priced(made, price or [])
     with busy(f"reading {trace}", no_color=options.no_color):
         question = Question(
-            load=offered(trace, options),
+            load=offered(trace, options, rated=find != "batch"),
             objective=objective,
             tolerance=tolerance,
+            find=find,
             curve=options.figure is not None,
+            advice=not no_advice,
         )
     found = _asked(candidates, question, options, jobs, notes)
     write_json(options, found)
@@ -153,7 +171,7 @@ def _asked(
     from pagedsim.present.progress import Progress
 
     load, about = question.load, made_by(options)
-    requests = len(load.trace)
+    usual = (30 if question.advice else 10) * len(load.trace) * len(candidates)
     found: list[Answer] = []
     alone = jobs == 1 or len(candidates) == 1
     with Progress(0, "replaying" if alone else "planning", no_color=options.no_color) as progress:
@@ -164,7 +182,7 @@ def _asked(
             done += more
             # How many replays a search takes is not known before, but about the same for all.
             expected = done * len(candidates) // len(found) if found else 0
-            progress.reach(done, max(expected, 10 * requests * len(candidates), done))
+            progress.reach(done, max(expected, usual, done))
 
         for one in answers(candidates, question, jobs=jobs, told=told):
             found.append(one)
@@ -175,9 +193,9 @@ def _asked(
     return Plan(
         trace=trace_info(load.trace),
         objective=question.objective,
-        find="rate",
+        find=question.find,
         tolerance=question.tolerance,
-        wanted_rate=load.rate(load.wanted),
+        wanted_rate=load.rate(load.wanted) or None,
         answers=tuple(found),
         notes=tuple(notes),
         **about(),

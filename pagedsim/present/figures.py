@@ -27,7 +27,7 @@ from pagedsim.present import axes_card as cards
 from pagedsim.present import axes_rates as rates
 from pagedsim.present import formats
 from pagedsim.present.axes_experiments import beside
-from pagedsim.present.axes_plan import of_bound
+from pagedsim.present.axes_plan import AXES, of_bound
 from pagedsim.present.axes_style import literal
 from pagedsim.present.labels import labels
 from pagedsim.present.numbers import plain, requests
@@ -158,7 +158,7 @@ def against_rate(
 
 
 def plan(found: Plan, names: Sequence[str]) -> Figure:
-    """What the objective bounds, against the rate of requests: axes a bound, a line a candidate."""
+    """What the objective bounds, against what was sought: axes a bound, a line a candidate."""
     named = [
         (name, one)
         for name, one in zip(_names(names), found.answers, strict=True)
@@ -168,12 +168,12 @@ def plan(found: Plan, names: Sequence[str]) -> Figure:
     figure = _figure(0.9 + 2.2 * len(bounds))
     every = figure.subplots(len(bounds), 1, sharex=True, squeeze=False)[:, 0]
     for at, (axes, bound) in enumerate(zip(every, bounds, strict=True)):
-        of_bound(axes, bound, at, named)
-    every[-1].set_xlabel("requests/s", fontsize=8, color=FAINT)
+        of_bound(axes, bound, at, named, rates=found.find == "rate")
+    every[-1].set_xlabel(AXES[found.find], fontsize=8, color=FAINT)
     if len(named) > 1:
         draw.lines_legend(figure, every[0])
     name = f"{plain(found.trace.name, 40)} · {requests(found.trace.requests)}"
-    return _titled(figure, f"Latency against request rate, ◇ the highest that holds: {name}")
+    return _titled(figure, f"What the objective bounds, ◇ the last that holds: {name}")
 
 
 def experiment(found: Outcome) -> Figure:

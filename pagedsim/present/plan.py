@@ -18,7 +18,20 @@ if TYPE_CHECKING:
 
     from pagedsim.analysis.plan_result import Answer, Choices, Plan, Replay
 
+_SOUGHT = {  # headings of what is sought
+    "rate": "highest\nreq/s",
+    "kv-tokens": "smallest pool\nKV tokens",
+    "max-len": "longest\nmax length",
+    "gpus": "fewest\nservers",
+    "batch": "outstanding\nrequests",
+}
 _NAME = 24  # cells of an allocator's name
+_LAST = {  # why there is no failing end
+    "kv-tokens": "nothing smaller holds the longest request",
+    "max-len": "nothing longer: the model's, or what the pool holds",
+    "gpus": "one server is enough",
+    "batch": "that is all of the trace's requests",
+}
 _VARIED = (  # heading, field of Choices
     ("allocator", "allocator"),
     ("GPU", "gpu"),
@@ -46,8 +59,7 @@ def _head(plan: Plan) -> list[RenderableType]:
     lines: list[RenderableType] = [
         Text.assemble(
             (plain(trace.name, 30), "bold"),
-            f" · {requests(trace.requests)} · {plain(trace.load, 34)}"
-            f" · {significant(plan.wanted_rate)}/s",
+            f" · {requests(trace.requests)} · {plain(trace.load, 34)}{_wanted(plan)}",
         ),
         Text(f"Holds: {plan.objective}"),
     ]
@@ -62,6 +74,10 @@ def _head(plan: Plan) -> list[RenderableType]:
     return lines
 
 
+def _wanted(plan: Plan) -> str:
+    return "" if plan.wanted_rate is None else f" · {significant(plan.wanted_rate)}/s"
+
+
 def _rows(plan: Plan) -> Table:
     answers = plan.answers
     varied = _varied([one.choices for one in answers])
@@ -74,7 +90,9 @@ def _rows(plan: Plan) -> Table:
         side = "left" if heading in ("allocator", "GPU", "KV") else "right"
         heading = heading if "\n" in heading else f"\n{heading}"
         shown.add_column(heading, justify=side, no_wrap=True)  # type: ignore[arg-type]
-    for heading in ("highest\nreq/s", "batch\nthere", "queue\nfull", "\nGPUs"):
+    rates = plan.find == "rate"
+    headings = (_SOUGHT[plan.find], "batch\nthere", *(["queue\nfull"] if rates else []), "\nGPUs")
+    for heading in headings:
         shown.add_column(heading, justify="right", no_wrap=True)
     if priced:
         shown.add_column("1M out\ncosts", justify="right", no_wrap=True)
@@ -82,7 +100,8 @@ def _rows(plan: Plan) -> Table:
     for at, one in enumerate(answers):
         row = [str(at + 1)] if len(answers) > 1 else []
         row += [cells[at] for _, cells in varied]
-        row += [_rate(one), _batch(one.passes), _batch(one.saturated)]
+        row += [_found(plan, one), _batch(one.passes)]
+        row += [_batch(one.saturated)] if rates else []
         row.append(NONE if one.gpus is None else f"{one.gpus:,}")
         if priced:
             row.append(NONE if one.cost is None else significant(one.cost.output))
@@ -133,8 +152,10 @@ def _line(heading: str) -> str:
     return heading.replace("\n", " ")
 
 
-def _rate(one: Answer) -> str:
-    return "no limit" if one.unlimited else significant(one.rate)
+def _found(plan: Plan, one: Answer) -> str:
+    if plan.find == "rate":
+        return "no limit" if one.unlimited else significant(one.rate)
+    return NONE if one.found is None else f"{int(one.found):,}"
 
 
 def _batch(replay: Replay | None) -> str:
@@ -148,32 +169,55 @@ def _ends(plan: Plan, one: Answer, number: int) -> list[RenderableType]:
         return [Text.assemble(name, ("impossible: ", "yellow"), plain(one.impossible, 700))]
     bounds = plan.objective.bounds
     lines: list[RenderableType] = []
-    if one.unlimited:
+    if one.unlimited and plan.find == "rate":
         text = f"{name}holds even with all requests at time 0: "
         lines.append(Text(text + _values(bounds, one.saturated)))
     for word, replay in (("holds at", one.passes), ("fails at", one.fails)):
-        if replay is None or one.unlimited:
+        if replay is None or replay.at is None:
             continue
-        options = " ".join(replay.options)
-        lines.append(
-            Text(
-                f"{name}{word} {significant(replay.rate)}/s ({options}): {_values(bounds, replay)}"
-            )
-        )
+        lines.append(Text(f"{name}{word} {_place(plan, replay)}: {_values(bounds, replay)}"))
         name = " " * len(name)
-    if one.replicas is not None and one.rate is not None:
+    if one.unlimited and plan.find != "rate":
+        lines.append(Text(f"{name}{_LAST[plan.find]}"))
+    if one.advice is not None:
+        lines.append(Text(f"{name}{_advised(plan, one)}"))
+    if plan.find == "rate" and one.replicas is not None and one.rate is not None:
         cards = one.choices.tp * one.choices.pp
         wanted = significant(plan.wanted_rate)
         each = f" of {cards} GPUs" if cards > 1 else ""
         servers = f"{one.replicas:,} server{'s' if one.replicas > 1 else ''}{each}"
         lines.append(Text(f"{name}{wanted}/s needs {servers} (estimate: the rates' quotient)"))
     if not one.monotone:
-        text = "it holds again at a higher rate than one at which it fails: not monotone"
+        text = "it holds again at something harder than one at which it fails: not monotone"
         lines.append(Text(f"{name}{text}", "yellow"))
     if one.passes is not None and (one.passes.refused or one.passes.truncated):
         cut = f"{one.passes.refused:,} refused, {one.passes.truncated:,} truncated"
-        lines.append(Text(f"{name}{cut} at any rate: not in the latencies", "yellow"))
+        lines.append(Text(f"{name}{cut}: refused ones are not in the latencies", "yellow"))
     return lines
+
+
+def _place(plan: Plan, replay: Replay) -> str:
+    """Where a replay stands: a rate, or what was sought."""
+    options = " ".join(replay.options)
+    if plan.find == "rate":
+        return f"{significant(replay.rate)}/s ({options})"
+    found = f"{int(replay.at or 0):,}"
+    if plan.find != "gpus":
+        return options
+    return f"{found} server{'s' if replay.at != 1 else ''}"
+
+
+def _advised(plan: Plan, one: Answer) -> str:
+    """What one change gives, unless it is less than the search can tell."""
+    advice = one.advice
+    assert advice is not None
+    if advice.gain is not None and advice.gain <= plan.tolerance:
+        return f"none of {advice.tried} changes gives more than {100 * plan.tolerance:g} %"
+    if advice.rate is None or advice.gain is None:
+        more = "no limit"
+    else:
+        more = f"{significant(advice.rate)}/s (+{100 * advice.gain:.1f} %)"
+    return f"of {advice.tried} changes {advice.change} gives the most: {more}"
 
 
 def _values(bounds: Sequence[Bound], replay: Replay | None) -> str:

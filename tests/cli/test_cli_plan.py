@@ -20,7 +20,7 @@ AFFINE = "affine:base_ms=12,per_seq_ms=0.15,per_prefill_token_us=90,per_context_
 
 
 def plan(*args: object) -> dict[str, Any]:
-    said = pagedsim("plan", *args, "--json", "-")
+    said = pagedsim("plan", *args, "--no-advice", "--json", "-")
     assert said.code == 0, said.err
     found: dict[str, Any] = msgspec.json.decode(said.out.encode())
     return found
@@ -92,7 +92,7 @@ def test_many_candidates_fit_80_columns(folder: Path) -> None:
         "plan", "t.csv", "--slo", "ttft_p90<1s,tpot_p50<=30ms", "--model", "llama-3.1-8b",
         "--gpu", "a100-80gb", "--gpu", "h100", "--tp", 1, "--tp", 2, "--kv-dtype", "fp8",
         "--kv-dtype", "fp16", "--block-size", 16, "--block-size", 32, "--max-seqs", 4,
-        "--price", 1.25, "--price", "H100=3",
+        "--price", 1.25, "--price", "H100=3", "--no-advice",
     )  # fmt: skip
     assert said.code == 0, said.err
     assert max(map(len, said.out.splitlines())) <= 80
@@ -131,6 +131,11 @@ def test_what_cannot_be_is_refused(folder: Path) -> None:
         (("t.csv", *slo, "--json", "no/where.json"), "no folder"),
         (("t.csv", *slo, "--json", "t.csv"), "is the trace as well"),
         (("t.csv", *slo, "-j", 0), "must be a whole number >= 1"),
+        (("t.csv", *slo, "--find", "peace"), "must be rate or kv-tokens or max-len or gpus or b"),
+        (("t.csv", *slo, "--find", "batch", "--price", 1), "no rate to divide it by"),
+        (("t.csv", *slo, "--find", "batch", "--closed-loop"), "contradict"),
+        (("t.csv", "--slo", "tpot_p50<1us", "--find", "gpus"), "with a server for each request"),
+        (("t.csv", "--slo", "tpot_p50<1us", "--find", "batch"), "with one request at a time"),
     ):
         said = refused("plan", *args)
         assert words.lower() in said.lower(), (args, said)
@@ -168,3 +173,58 @@ def test_the_figure_has_axes_a_bound_and_more_rates(folder: Path) -> None:
     assert svg.count("ttft_p90<160ms") + svg.count("ttft_p90&lt;160ms") == 1
     assert "tpot_p90, s" in svg
     assert refused("plan", *args, "--figure", "out.bmp")
+
+
+@pytest.mark.parametrize(
+    ("find", "slo", "heading"),
+    [
+        ("kv-tokens", "ttft_p90<200ms", "KV tokens"),
+        ("max-len", "ttft_p90<200ms", "max length"),
+        ("batch", "ttft_p90<200ms", "requests"),
+    ],
+)
+def test_what_is_found_is_confirmed_by_replays(
+    folder: Path, find: str, slo: str, heading: str
+) -> None:
+    args = ("--max-len", 3000, "--steptime", AFFINE)
+    (answer,) = plan("t.csv", "--slo", slo, "--find", find, *args)["answers"]
+    assert answer["found"] == answer["passes"]["at"]
+    for replay, holds in ((answer["passes"], True), (answer["fails"], False)):
+        if replay is None:
+            assert answer["unlimited"]
+            continue
+        latency = measured("t.csv", replay["options"], *args)
+        assert [latency["ttft_s"]["p90"]] == replay["values"]
+        assert (latency["ttft_s"]["p90"] < 0.2) is holds or replay["refused"]
+    said = pagedsim("plan", "t.csv", "--slo", slo, "--find", find, *args)
+    assert said.code == 0
+    assert heading in said.out
+    assert max(map(len, said.out.splitlines())) <= 80
+    assert f"{int(answer['found']):,}" in said.out
+
+
+def test_servers_are_found_and_drawn(folder: Path) -> None:
+    args = ("--slo", "ttft_p90<140ms", "--find", "gpus", "--rate-scale", 8, "--steptime", AFFINE)
+    said = pagedsim("plan", "t.csv", *args, "--max-len", 3000, "--figure", "out.png")
+    assert said.code == 0, said.err
+    assert "servers" in said.out
+    assert "fails at 1 server:" in said.out
+    assert Path("out.png").stat().st_size > 10_000
+
+
+def test_the_change_that_gives_the_most_is_named(folder: Path) -> None:
+    args = ("t.csv", "--slo", "ttft_p90<600ms", "--max-len", 2000, "--kv-tokens", 2000)
+    said = pagedsim("plan", *args)
+    assert said.code == 0, said.err
+    assert "changes KV in" in said.out
+    without = pagedsim("plan", *args, "--no-advice")
+    assert "changes" not in without.out
+
+
+def test_lengths_without_arrivals_can_be_kept_outstanding(folder: Path) -> None:
+    Path("l.csv").write_text("prompt_tokens,output_tokens\n100,20\n300,30\n50,60\n200,10\n")
+    said = refused("plan", "l.csv", "--slo", SLO)
+    assert "give --rate R" in said
+    found = plan("l.csv", "--slo", "ttft_p90<1s", "--find", "batch", "--max-len", 2000)
+    assert found["wanted_rate"] is None
+    assert found["answers"][0]["found"] == 4

@@ -97,14 +97,14 @@ def test_every_metric_is_the_one_that_is_defined() -> None:
         rank = {p: values[math.ceil(p / 100 * len(values)) - 1] for p in (50, 90, 99)}
         wanted = [sum(values) / len(values), rank[50], rank[90], rank[99], max(values)]
         text = ",".join(f"{metric}_{statistic}<1s" for statistic in STATISTICS)
-        assert measure(report, parse(text)) == pytest.approx(wanted, rel=1e-12)
+        assert measure(report.recording.requests, parse(text)) == pytest.approx(wanted, rel=1e-12)
 
 
 def test_a_bound_that_is_met_exactly_is_inside_only_with_equality() -> None:
     report = run_of([(0, 5, 3)])
     for text, holds in (("e2e_max<30ms", False), ("e2e_max<=30ms", True), ("e2e_p50<31ms", True)):
         objective = parse(text)
-        assert (objective.broken(measure(report, objective)) == ()) is holds
+        assert (objective.broken(measure(report.recording.requests, objective)) == ()) is holds
 
 
 def test_counts_are_of_all_requests_or_shares_of_them() -> None:
@@ -113,8 +113,8 @@ def test_counts_are_of_all_requests_or_shares_of_them() -> None:
     text = "refused<9, truncated<9, preemptions<9, preempted<9, refused<9%"
     with pytest.raises(SpecError, match="refused is given twice"):
         parse(text)
-    assert measure(report, parse(text.rpartition(",")[0])) == (1, 1, 0, 0)
-    assert measure(report, parse("refused<25%,truncated<=25%")) == (0.25, 0.25)
+    assert measure(report.recording.requests, parse(text.rpartition(",")[0])) == (1, 1, 0, 0)
+    assert measure(report.recording.requests, parse("refused<25%,truncated<=25%")) == (0.25, 0.25)
     assert parse("refused<25%,truncated<=25%").broken((0.25, 0.25)) == ("refused",)
     assert set(COUNTS) == {"refused", "truncated", "preemptions", "preempted"}
 
@@ -123,7 +123,7 @@ def test_preemptions_are_counted_as_the_result_counts_them() -> None:
     report = run_of([(0, 16, 40), (0, 16, 40), (0, 16, 40)], device=small(96))
     run = report.run
     assert run.preemptions > 0
-    assert measure(report, parse("preemptions<1,preempted<1")) == (
+    assert measure(report.recording.requests, parse("preemptions<1,preempted<1")) == (
         run.preemptions,
         run.preempted_requests,
     )
@@ -132,7 +132,7 @@ def test_preemptions_are_counted_as_the_result_counts_them() -> None:
 def test_what_nobody_has_never_holds() -> None:
     report = run_of([(0, 5, 1)])
     objective = parse("tpot_p99<1s")
-    assert measure(report, objective) == (None,)
+    assert measure(report.recording.requests, objective) == (None,)
     assert objective.broken((None,)) == ("tpot_p99",)
 
 

@@ -52,6 +52,8 @@ WORDS = {  # what scripts draw with, by their own names
     "answer": "passes.answer_words",
 }
 
+LISTS = ("passes.question_words", "passes.answer_words", "same.words")
+
 
 class Catalogue:
     """The texts of a language; `used` are the keys that were asked for."""
@@ -167,9 +169,6 @@ def render(lesson: Lesson, t: Catalogue, lang: str) -> str:
         policy=policy(scripts),
         data=inert(json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)),
     )
-
-
-LISTS = {"passes.question_words", "passes.answer_words", "same.words"}
 
 
 def _ways(t: Catalogue) -> Iterator[dict[str, Any]]:

@@ -45,6 +45,12 @@ const formulas = (() => {
     return step(model, kv, batch, batch * context, batch * context);
   }
 
+  // Nanoseconds of a step at both full speeds: a roofline with mfu and mbu of 1 and no overhead.
+  function least(card, { flops, bytes }) {
+    const ns = Math.max(flops / (card.flops / 1e9), bytes / (card.bandwidth / 1e9));
+    return Math.max(1, Number(decimals(ns, 0)));
+  }
+
   // Rounded to some decimals, halves to even as Python does; toFixed alone rounds them up.
   function decimals(value, digits) {
     const rounded = value.toFixed(digits);
@@ -95,6 +101,6 @@ const formulas = (() => {
   }
 
   return Object.freeze({
-    work, token, blocks, pairs, prefill, decode, whole, significant, share, bytes, decimals, grouped,
+    work, token, blocks, pairs, prefill, decode, least, whole, significant, share, bytes, decimals, grouped,
   });
 })();

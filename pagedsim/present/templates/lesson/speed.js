@@ -8,10 +8,18 @@
     const card = numbers.cards.find((each) => each.name === value("intensity-card"));
     const model = numbers.models.find((each) => each.name === value("intensity-model"));
     const kv = formulas.token(model.layers, model.kv_heads, model.head_dim, numbers.dtypes.fp16);
-    const found = {
-      prefill: formulas.prefill(model, kv, value("intensity-prompt")).intensity,
-      decode: formulas.decode(model, kv, value("intensity-batch"), value("intensity-context")).intensity,
+    const batch = value("intensity-batch");
+    const steps = {
+      prefill: formulas.prefill(model, kv, value("intensity-prompt")),
+      decode: formulas.decode(model, kv, batch, value("intensity-context")),
     };
+    const found = { prefill: steps.prefill.intensity, decode: steps.decode.intensity };
+    for (const [name, step] of Object.entries(steps)) {
+      const ns = formulas.least(card, step);
+      say(`intensity.${name}.ns`, ns, text("milliseconds", { ms: significant(ns / 1e6) }));
+    }
+    const rate = batch * 1e9 / formulas.least(card, steps.decode);
+    say("intensity.rate", rate, significant(rate));
     say("intensity.ridge", card.ridge, significant(card.ridge));
     for (const [name, intensity] of Object.entries(found)) {
       const use = Math.min(1, intensity / card.ridge);

@@ -33,7 +33,7 @@ from pagedsim.alloc.grouped_rules import (
     search,
 )
 from pagedsim.errors import ContractError, SpecError
-from pagedsim.protocols import GroupBlocks, Int64, LayerGroup, Sequence, Usage
+from pagedsim.protocols import GroupBlocks, Int64, LayerGroup, Narrow, Sequence, Usage
 
 _NO_KEYS = np.zeros(0, np.int64)
 
@@ -77,7 +77,7 @@ class Grouped:
         block_bytes: int = 0,
     ) -> None:
         check_groups(groups, blocks, free_order)
-        widest = max(group.page_bytes for group in groups)
+        widest = max(1, *(group.page_bytes for group in groups))
         if block_bytes and block_bytes < widest:
             raise SpecError(f"paged: a block of {block_bytes} bytes, must be >= {widest}")
         if prefix and any(group.kind == "state" for group in groups):
@@ -208,29 +208,46 @@ class Grouped:
         return tuple(map(self._pool.blocks_of, range(len(self.groups))))
 
     def out_of_windows(self, seqs: SequenceOf[Sequence], /) -> int:
-        """O(sequences · windowed groups): only where a window begins can there be such tokens."""
+        """O(sequences · windowed groups), and O(shared blocks) where layers are narrow."""
         lost = 0
-        several: dict[int, list[int]] = {}  # a shared block -> bytes out of each one's window
+        several: dict[tuple[int, int], list[int]] = {}  # of a shared block, bytes of each holder
         for at, group in enumerate(self.groups):
-            if not group.window:
-                continue
-            token = group.page_bytes // group.block
-            for seq in seqs:
-                table = self._held(seq).tables[at]
-                index = table.dropped
-                left = group.first_read(seq.computed) - index * group.block
-                while left > 0:
-                    block, out = table.blocks[index], min(left, group.block) * token
-                    if self._pool.holders(block) == 1:
-                        lost += out
-                    else:
-                        several.setdefault(block, []).append(out)
-                    left -= group.block
-                    index += 1
-        for block, outs in several.items():
+            part: tuple[LayerGroup | Narrow, ...] = (group,) if group.window else group.narrow
+            for number, one in enumerate(part):
+                for seq in seqs:
+                    table = self._held(seq).tables[at]
+                    begin = table.dropped * group.block
+                    left = one.first_read(seq.computed) - begin
+                    if left > 0:
+                        lost += left * one.token_bytes
+                        lost -= self._shared_out(
+                            several, number, table, left, group.block, one.token_bytes
+                        )
+        for (block, _), outs in several.items():
             if len(outs) == self._pool.holders(block):
                 lost += min(outs)
         return lost
+
+    def _shared_out(
+        self,
+        several: dict[tuple[int, int], list[int]],
+        number: int,
+        table: Table,
+        left: int,
+        size: int,
+        token: int,
+    ) -> int:
+        """Of `left` tokens out of a window, bytes in shared blocks: noted in `several` instead."""
+        if not self.prefix:
+            return 0
+        found = 0
+        for index in range(table.dropped, table.dropped + -(-left // size)):
+            block, out = table.blocks[index], min(left, size) * token
+            left -= size
+            if self._pool.holders(block) > 1:
+                several.setdefault((block, number), []).append(out)
+                found += out
+        return found
 
     def tables(self, seq: Sequence, /) -> tuple[tuple[int, ...], ...]:
         """A table a group, NULL where a block was given back."""

@@ -35,8 +35,10 @@ def check_groups(groups: tuple[LayerGroup, ...], blocks: int, free_order: str) -
             raise SpecError(f"{said}: its block is {group.block} tokens, must be >= 1")
         if group.kind in ("sliding", "chunked") and group.window < 1:
             raise SpecError(f"{said}: its window is {group.window}, must be >= 1")
-        if group.page_bytes < 1:
-            raise SpecError(f"{said}: a block has {group.page_bytes} bytes, must be >= 1")
+        if group.page_bytes < 0:
+            raise SpecError(f"{said}: a block has {group.page_bytes} bytes, must be >= 0")
+        if group.narrow and group.kind != "full":
+            raise SpecError(f"{said}: narrow layers, which only a full group can have")
         if group.kind == "state" and group.kept < 1:
             raise SpecError(f"{said}: it keeps {group.kept} states, must be >= 1")
         if group.kind != "state" and group.page_bytes % group.block:

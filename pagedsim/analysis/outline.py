@@ -21,12 +21,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pagedsim.analysis.results import TERMS
+from pagedsim.analysis import series
+from pagedsim.analysis.results import GROUP_TERMS, TERMS
 from pagedsim.analysis.span import first_arrival
 from pagedsim.engine.recording import BLOCKED, Recording, Start, Window
 from pagedsim.protocols import Int64
 
 COLUMNS = (*TERMS, "batch")
+GROUP_COLUMNS = (*GROUP_TERMS, "batch")
 CHUNK = 1 << 18  # windows whose stretches are in memory at once
 
 _AT = {name: at for at, name in enumerate(Window._fields)}
@@ -49,24 +51,25 @@ class Outline(NamedTuple):
 
 
 def outline(recording: Recording, bins: int = 200) -> Outline:
-    """The six terms of the account, in slots, and the batch; at most 16 points a bin.
+    """The terms of the account, in slots, and the batch; at most 20 points a bin.
 
     Every point but those of zeros is a step of the run, so the terms add up to the capacity, and
     the least and greatest value of each column in the run are among the points.
     O(windows + starts) time, O(`CHUNK`) memory.
     """
     windows = recording.windows
+    columns = GROUP_COLUMNS if len(recording.grouped) else COLUMNS
     if not len(windows):
-        return Outline(np.zeros(0, np.int64), np.zeros((0, len(COLUMNS)), np.int64), COLUMNS)
+        return Outline(np.zeros(0, np.int64), np.zeros((0, len(columns)), np.int64), columns)
     began, over = int(windows[0, _AT["start_ns"]]), int(windows[-1, _AT["end_ns"]])
     width = max(-(-(over - began) // bins), 1)
-    at, rows = np.zeros(0, np.int64), np.zeros((0, len(COLUMNS)), np.int64)
+    at, rows = np.zeros(0, np.int64), np.zeros((0, len(columns)), np.int64)
     for more_at, more_rows in stretches(recording):
         at, rows = np.concatenate((at, more_at)), np.concatenate((rows, more_rows))
         stay = _picked((at - began) // width, rows)
         at, rows = at[stay], rows[stay]
     at, rows = _blanks(windows, width, at, rows)
-    return Outline(at - first_arrival(recording), rows, COLUMNS)
+    return Outline(at - first_arrival(recording), rows, columns)
 
 
 def queue(recording: Recording, bins: int = 200) -> Outline:
@@ -93,14 +96,14 @@ def queue(recording: Recording, bins: int = 200) -> Outline:
 
 
 def stretches(recording: Recording) -> Iterator[tuple[Int64, Int64]]:
-    """Times (ns of the run's clock) and rows of `COLUMNS`, two a stretch, in order of time.
+    """Times (ns of the run's clock) and rows of `outline`'s columns, two a stretch, in order.
 
     A chunk of windows at once; every step lies on a straight line between the two of its stretch.
     """
     starts = recording.starts
     starts = starts[np.lexsort((starts[:, 1], starts[:, 0]))]
     for first in range(0, len(recording.windows), CHUNK):
-        windows = recording.windows[first : first + CHUNK]
+        windows = series.rows_of(recording, first, first + CHUNK)
         low, high = np.searchsorted(starts[:, 0], (first, first + len(windows)))
         yield _of_windows(windows, starts[low:high], first, recording.capacity)
 
@@ -131,12 +134,13 @@ def _of_windows(windows: Int64, starts: Int64, first: int, capacity: int) -> tup
         live = window[:, _AT["live"]] + grown
         reserved = window[:, _AT["reserved"]] + held - internal - grown
         external = window[:, _AT["external"]] - np.where(blocked, held + cached, 0)
-        used = (
+        used: tuple[Int64, ...] = (
             *(live, reserved, window[:, _AT["internal"]] + internal),
             *(external, window[:, _AT["cached"]] + cached),
         )
+        used += tuple(window[:, len(_AT) :].T)  # of groups of layers, whose windows are steps
         both.append(np.stack([*used, capacity - sum(used), window[:, _AT["batch"]]], axis=1))
-    rows = np.stack(both, axis=1).reshape(-1, len(COLUMNS))
+    rows = np.stack(both, axis=1).reshape(-1, both[0].shape[1])
     times = np.stack((at, ends), axis=1) + window[:, [_AT["start_ns"]]]
     return times.reshape(-1), rows
 

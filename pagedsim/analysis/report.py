@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pagedsim.analysis import integrals, requests, results, series, span
-from pagedsim.analysis.results import TERMS, Run, Spread
+from pagedsim.analysis.results import Run, Spread
 from pagedsim.analysis.stepwise import PERCENTS, SupportsBounds, by_step, spread_of
 from pagedsim.analysis.timed import Timed
 from pagedsim.engine.recording import BLOCKED, Recording, Status
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 GIB = 1 << 30  # bytes
+WASTE = ("reserved", "internal", "external", "padding", "outside")
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
@@ -89,19 +90,24 @@ class Report:
         """Share of the busy time that the picked rows of `timed` take."""
         return integrals.share(integrals.total(self.timed.weights[rows]), self.busy_ns)
 
+    @property
+    def _token(self) -> int:
+        """Slots of a token: bytes, with groups of layers."""
+        return self.recording.token_bytes or 1
+
     @cached_property
     def integrals(self) -> dict[str, int]:
-        """Σ slots · ns of the six terms (they add up to capacity · busy), of shared and held."""
-        return {name: self.integral(name) for name in (*TERMS, "shared", "held")}
+        """Σ slots · ns of all terms (they add up to capacity · busy), of shared and held."""
+        return {name: self.integral(name) for name in (*self.timed.terms, "shared", "held")}
 
     @cached_property
     def memory(self) -> results.Memory:
         """The account as shares of the capacity, time-weighted."""
         whole = self.recording.capacity * self.busy_ns
         sums = self.integrals
-        waste = sums["reserved"] + sums["internal"] + sums["external"]
+        waste = sum(sums.get(name, 0) for name in WASTE)
         return results.Memory(
-            **{name: integrals.share(sums[name], whole) for name in (*TERMS, "shared")},
+            **{name: integrals.share(sums[name], whole) for name in (*self.timed.terms, "shared")},
             waste=integrals.share(waste, whole),
             waste_of_held=integrals.share(sums["held"] - sums["live"], sums["held"]),
             saved=integrals.share(sums["shared"], sums["held"] + sums["shared"]),
@@ -112,15 +118,15 @@ class Report:
         """By sharing, in tokens. It is constant inside a window, so windows have the peak."""
         shared, live = self.integrals["shared"], self.integrals["live"]
         return results.Saved(
-            tokens_mean=integrals.share(shared, self.busy_ns),
-            tokens_peak=int(self.timed.column("shared").max(initial=0)),
+            tokens_mean=integrals.share(shared, self.busy_ns * self._token),
+            tokens_peak=int(self.timed.column("shared").max(initial=0)) // self._token,
             share=integrals.share(shared, live + shared),
         )
 
     @cached_property
     def _by_step(self) -> tuple[dict[str, Spread], results.Compute | None]:
         """What no sum tells, in one pass over the steps."""
-        return by_step(self.timed, (*TERMS, "shared", "held"), self.steptime)
+        return by_step(self.timed, (*self.timed.terms, "shared", "held"), self.steptime)
 
     @property
     def memory_spread(self) -> dict[str, Spread]:
@@ -182,7 +188,9 @@ class Report:
     def prefix(self) -> results.Prefix:
         """Hits over first admissions."""
         found = requests.prefix(self.recording.requests, self.trace, self.arrived)
-        return msgspec.structs.replace(found, evicted_tokens=self.recording.evicted)
+        evicted = self.recording.evicted
+        tokens = None if evicted is None else evicted // self._token
+        return msgspec.structs.replace(found, evicted_tokens=tokens)
 
     @cached_property
     def span(self) -> results.Span | None:
@@ -206,7 +214,8 @@ class Report:
         arrived = set(self.arrived.tolist()) if self.recording.refused else set()
         return Run(
             name=self.name,
-            capacity_tokens=self.recording.capacity,
+            capacity_tokens=self.recording.capacity // self._token,
+            capacity_bytes=self.recording.capacity if self.recording.token_bytes else msgspec.UNSET,
             finished=len(self.finished),
             refused=len(self.rows(Status.REFUSED)),
             truncated=len(self.rows(Status.TRUNCATED)),

@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
+from pagedsim.analysis.terms import GROUP_TERMS, TERMS, Memory, Saved
 from pagedsim.errors import InputError
 from pagedsim.files import write_whole
 
 SCHEMA = "pagedsim.result/1"
-TERMS = ("live", "reserved", "internal", "external", "cached", "idle")
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -42,34 +42,6 @@ class Spread(msgspec.Struct, frozen=True):
     p90: float
     p99: float
     max: float
-
-
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """The account: shares of capacity, except `waste_of_held`, a share of what is held."""
-
-    live: float | None
-    reserved: float | None
-    internal: float | None
-    external: float | None
-    cached: float | None
-    idle: float | None
-    waste: float | None
-    shared: float | None
-    waste_of_held: float | None
-    saved: float | None = None  # by sharing, of what would be held without it
-
-
-class Saved(msgspec.Struct, frozen=True, kw_only=True):
-    """What sharing saved, in tokens that another did not have to store; GiB of the whole model.
-
-    `share`: of all tokens stored by running sequences, each as often as it is theirs.
-    """
-
-    tokens_mean: float | None
-    tokens_peak: int
-    share: float | None
-    gib_mean: float | None = None  # where the KV bytes of a token are known
-    gib_peak: float | None = None
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,6 +181,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     seeds: Seeds | None = None
     samples: int = 0  # sequences that finished requests returned
     saved: Saved | None = None
+    capacity_bytes: int | msgspec.UnsetType = msgspec.UNSET  # of a rank, with groups of layers
 
 
 class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -286,6 +259,7 @@ def from_json(data: bytes, name: str = "result") -> Result:
 
 
 __all__ = [
+    "GROUP_TERMS",
     "SCHEMA",
     "TERMS",
     "Batch",

@@ -24,7 +24,7 @@ _T = (
     *(2.048407, 2.045230, 2.042272),
 )
 _Z = 1.959963984540054  # the normal distribution's
-_SKIP = ("capacity_tokens", "dropped", "memory_spread", "provenance", "span")
+_SKIP = ("capacity_bytes", "capacity_tokens", "dropped", "memory_spread", "provenance", "span")
 
 
 def student(degrees: int) -> float:

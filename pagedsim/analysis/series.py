@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from pagedsim.engine.recording import BLOCKED, Recording, Start, Status, Window
+from pagedsim.engine.recording import BLOCKED, Apart, Recording, Start, Status, Window
 from pagedsim.errors import ContractError
 from pagedsim.files import write_whole
 from pagedsim.protocols import Int64, Limit, Load, StepTime, SupportsMany, SupportsRamp
@@ -23,11 +23,19 @@ if TYPE_CHECKING:
 
     Columns: TypeAlias = dict[str, Int64 | pl.Series]
 
-_AT = {name: at for at, name in enumerate(Window._fields)}
+_AT = {name: at for at, name in enumerate((*Window._fields, *Apart._fields))}
 CHUNK = 1 << 16  # rows that are in memory at once as a frame
 
 _TIMES = ("admitted_ns", "first_token_ns", "finish_ns")
 _COUNTS = ("generated", "hit", "resumed_hit", "preemptions", "recomputed")
+
+
+def rows_of(recording: Recording, first: int = 0, last: int | None = None) -> Int64:
+    """The windows [first, last) as recorded; with groups of layers the columns of `Apart` too."""
+    windows = recording.windows[first:last]
+    if not len(recording.grouped):
+        return windows
+    return np.concatenate((windows, recording.grouped[first:last]), axis=1)
 
 
 def steps(
@@ -51,7 +59,7 @@ def steps(
 
 def expanded(recording: Recording, steptime: StepTime | None, first: int, last: int) -> Int64:
     """The steps of the windows [first, last), as `steps` has them."""
-    windows = recording.windows[first:last]
+    windows = rows_of(recording, first, last)
     counts = windows[:, _AT["steps"]]
     if (counts == 1).all():
         return windows
@@ -136,19 +144,20 @@ def _prices(steptime: StepTime, load: Load, count: int) -> Int64:
 
 
 def idle(rows: Int64, capacity: int) -> Int64:
-    """int64[rows]: the sixth term, what the other five of each row leave of the capacity."""
+    """int64[rows]: the last term, what the others of each row leave of the capacity."""
     used: Int64 = rows[:, _AT["live"] : _AT["cached"] + 1].sum(axis=1)
-    return capacity - used
+    apart: Int64 = rows[:, len(Window._fields) :].sum(axis=1)
+    return capacity - used - apart
 
 
 def column(rows: Int64, name: str, capacity: int) -> Int64:
-    """A column of `Window` by its name, or ``"idle"``."""
+    """A column of `Window`, or of `Apart` where there is one, by its name, or ``"idle"``."""
     return idle(rows, capacity) if name == "idle" else rows[:, _AT[name]]
 
 
 def windows_frame(recording: Recording) -> pl.DataFrame:
     """A row a window: the columns of `Window`, and idle, blocked and the limit's name."""
-    return _steps_frame(recording.windows, recording.capacity)
+    return _steps_frame(rows_of(recording), recording.capacity)
 
 
 def requests_frame(recording: Recording, trace: Trace) -> pl.DataFrame:
@@ -158,8 +167,8 @@ def requests_frame(recording: Recording, trace: Trace) -> pl.DataFrame:
 
 def write_windows(path: str | os.PathLike[str], recording: Recording) -> None:
     """Write a row a recorded window to a Parquet file."""
-    windows = recording.windows
-    parts = (windows[i : i + CHUNK] for i in range(0, max(len(windows), 1), CHUNK))
+    count = max(len(recording.windows), 1)
+    parts = (rows_of(recording, i, i + CHUNK) for i in range(0, count, CHUNK))
     _write(path, (_steps_frame(part, recording.capacity) for part in parts))
 
 
@@ -192,7 +201,8 @@ def _write(path: str | os.PathLike[str], frames: Iterator[pl.DataFrame]) -> None
 def _steps_frame(rows: Int64, capacity: int) -> pl.DataFrame:
     import polars as pl
 
-    columns: Columns = {name: rows[:, i] for i, name in enumerate(Window._fields)}
+    names = (*Window._fields, *Apart._fields)[: rows.shape[1]]
+    columns: Columns = {name: rows[:, i] for i, name in enumerate(names)}
     limit = rows[:, _AT["limit"]]
     frame = pl.DataFrame(columns)
     return frame.with_columns(
@@ -261,6 +271,7 @@ __all__ = [
     "expanded",
     "idle",
     "requests_frame",
+    "rows_of",
     "steps",
     "windows_frame",
     "write_requests",

@@ -22,8 +22,9 @@ from pagedsim.analysis.results import DeviceInfo, Provenance
 from pagedsim.analysis.span import SpanSpec
 from pagedsim.analysis.span import parse as parse_span
 from pagedsim.device.device import Device, make_device
-from pagedsim.errors import InputError, SpecError
-from pagedsim.protocols import Allocator, Observer, Scheduler, StepTime
+from pagedsim.device.shape import Model
+from pagedsim.errors import DeviceError, InputError, SpecError
+from pagedsim.protocols import Allocator, Observer, Scheduler, StepTime, token_bytes
 from pagedsim.specs import make_allocator, make_scheduler, make_steptime
 from pagedsim.trace import Trace, load
 
@@ -125,7 +126,7 @@ def run(trace: Trace, allocator: Allocator | str, setup: Setup, *, name: str = "
         trace, setup = _in_closed_loop(trace, setup)
     slots = allocator
     if isinstance(slots, str):
-        slots = make_allocator(slots, tokens=device.capacity_tokens, max_len=max_len)
+        slots = allocator_of(slots, setup)
     scheduler, steptime = scheduler_of(setup), setup.steptime
     if isinstance(steptime, str):
         steptime = make_steptime(steptime, device=device)
@@ -142,6 +143,7 @@ def run(trace: Trace, allocator: Allocator | str, setup: Setup, *, name: str = "
         progress=setup.progress,
     ).run()
     wall = time.perf_counter() - began
+    recording = replace(recording, token_bytes=token_bytes(slots))
     if setup.progress is not None:
         setup.progress(len(recording.refused))  # they never ran, and are done all the same
     label = name or (allocator if isinstance(allocator, str) else type(allocator).__name__)
@@ -150,7 +152,7 @@ def run(trace: Trace, allocator: Allocator | str, setup: Setup, *, name: str = "
         trace,
         name=label,
         window=setup.window,
-        provenance=_provenance(setup, device, label, wall),
+        provenance=_provenance(setup, device, label, wall, recording.token_bytes > 0),
         steptime=steptime,
     )
 
@@ -176,6 +178,32 @@ def scheduler_of(setup: Setup) -> Scheduler:
         return scheduler
     return make_scheduler(
         scheduler, max_seqs=device.max_seqs, max_batched_tokens=device.max_batched_tokens
+    )
+
+
+def allocator_of(spec: str, setup: Setup) -> Allocator:
+    """An allocator for one run under a resolved `setup`."""
+    device, max_len = setup.device, setup.max_len
+    assert device is not None
+    assert max_len is not None
+    flight = getattr(scheduler_of(setup), "max_batched_tokens", 0)
+    return make_allocator(
+        spec, tokens=device.capacity_tokens, max_len=max_len, device=device, in_flight=flight
+    )
+
+
+def allocators_for(model: Model) -> tuple[str, ...]:
+    """What is compared where nothing is said: with several kinds of layers, groups of them too."""
+    try:
+        kinds = {layer.kind for layer in model.layer_list()}
+    except DeviceError:  # of unknown size: counted as full attention
+        return ALLOCATORS
+    if not kinds & {"sliding", "chunked", "state"}:
+        return ALLOCATORS
+    return (
+        ALLOCATORS[0],
+        ALLOCATORS[-1] if "state" in kinds else f"{ALLOCATORS[-1]},groups=full",
+        f"{ALLOCATORS[-1]},groups=on",
     )
 
 
@@ -234,7 +262,7 @@ def _descended(trace: Trace) -> None:
         raise InputError(f"{trace.name}: row {row}: its parents lead back to itself")
 
 
-def _provenance(setup: Setup, device: Device, name: str, wall: float) -> Provenance:
+def _provenance(setup: Setup, device: Device, name: str, wall: float, grouped: bool) -> Provenance:
     estimates = []
     if device.estimated:
         estimates.append(f"Pool size is an {device.provenance['capacity']}")
@@ -243,7 +271,11 @@ def _provenance(setup: Setup, device: Device, name: str, wall: float) -> Provena
             "Step times are a roofline estimate (by default half of peak compute, 80 % of "
             "bandwidth and 2 ms a step; communication between GPUs is not modelled)"
         )
-    estimates += [text for key, text in device.provenance.items() if key.startswith("caveat")]
+    caveats = [text for key, text in device.provenance.items() if key.startswith("caveat")]
+    if grouped:
+        alike = "all layers are counted as full attention"
+        caveats = [text.replace(alike, f"in step times {alike}") for text in caveats]
+    estimates += caveats
     specs: dict[str, Any] = {
         "allocator": name,
         "scheduler": _said(setup.scheduler),

@@ -23,6 +23,7 @@ from functools import cached_property
 import numpy as np
 
 from pagedsim.analysis import integrals, series
+from pagedsim.analysis.results import GROUP_TERMS, TERMS
 from pagedsim.engine.recording import BLOCKED, Recording, Start, Window
 from pagedsim.protocols import Int64, StepTime
 
@@ -43,7 +44,7 @@ class Timed:
         self, recording: Recording, steptime: StepTime | None, span: tuple[int, int] | None
     ) -> None:
         self._recording, self._steptime, self._span = recording, steptime, span
-        windows = recording.windows
+        windows = series.rows_of(recording)
         took = windows[:, _AT["end_ns"]] - windows[:, _AT["start_ns"]]
         inside = self._inside(windows)
         whole = (inside == took) & (inside > 0)
@@ -61,12 +62,17 @@ class Timed:
 
     def column(self, name: str) -> Int64:
         """A column of `rows`: of the first step of each."""
-        return self.rows[:, _AT[name]]
+        return series.column(self.rows, name, self.capacity)
 
     @property
     def capacity(self) -> int:
         """Slots."""
         return self._recording.capacity
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Those of the account: six, or eight with groups of layers."""
+        return GROUP_TERMS if len(self._recording.grouped) else TERMS
 
     @cached_property
     def busy_ns(self) -> int:
@@ -82,7 +88,7 @@ class Timed:
         """Σ column · ns over the steps inside, exact; `name` is a column of `Window` or idle."""
         assert name not in _OF_A_STEP, f"{name} is no quantity that is held for a time"
         if name == "idle":
-            others = ("live", "reserved", "internal", "external", "cached")
+            others = [name for name in self.terms if name != "idle"]
             return self.capacity * self.busy_ns - sum(map(self.integral, others))
         first = integrals.integral(self.column(name), self.weights)
         if name in _GROWN:

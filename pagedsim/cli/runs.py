@@ -17,14 +17,23 @@ from pagedsim.analysis import results, span
 from pagedsim.analysis.report import Report, result
 from pagedsim.analysis.results import Result
 from pagedsim.analysis.seeds import over_seeds
-from pagedsim.analysis.simulate import GPU, MAX_LEN, MODEL, Setup, device_info, run
+from pagedsim.analysis.simulate import (
+    GPU,
+    MAX_LEN,
+    MODEL,
+    Setup,
+    allocator_of,
+    allocators_for,
+    device_info,
+    run,
+)
 from pagedsim.cli.like import masked, read_like
 from pagedsim.cli.options import MOST, Options
 from pagedsim.cli.outputs import Files, target, writable, write
 from pagedsim.device.device import Device, make_device
 from pagedsim.errors import SpecError
 from pagedsim.present.progress import Progress
-from pagedsim.specs import make_allocator, make_scheduler, make_steptime, parse
+from pagedsim.specs import make_scheduler, make_steptime, parse
 from pagedsim.trace import Trace, arrivals, load
 from pagedsim.trace.samples import DEATH, with_beams, with_samples
 
@@ -64,8 +73,10 @@ def prepared(
     span.parse(options.window)
     one_load(options)
     options, notes, block = with_like(options)
-    allocators = [with_block(spec, block, bool(given)) for spec in given or default]
     device = _device(options)
+    if len(default) > 1:
+        default = allocators_for(device.model)
+    allocators = [with_block(spec, block, bool(given)) for spec in given or default]
     bare = options.model is None and options.gpu is None
     setup = Setup(
         device=device,
@@ -104,9 +115,8 @@ def answered(
 
 def _possible(setup: Setup, device: Device, allocators: Sequence[str]) -> None:
     """Make every part once, so that the last spec is as good as the first before any runs."""
-    assert setup.max_len is not None
     for spec in allocators:
-        make_allocator(spec, tokens=device.capacity_tokens, max_len=setup.max_len)
+        allocator_of(spec, setup)
     make_steptime(str(setup.steptime), device=device)
 
 

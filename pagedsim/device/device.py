@@ -35,6 +35,8 @@ class Device:
     both exact. `weights_bytes` is one copy of the weights, `weights_bytes_rank` the largest rank's
     share, `expert_bytes` one routed expert over all layers. `pool_bytes` is one rank's and
     `capacity_tokens` the slots of the whole engine. `provenance` says where each comes from.
+    `stated_blocks`: blocks of the pool where that is how it was given. `exempt` layers keep the
+    model's own KV format, which groups of layers show (`replaygroups`).
     """
 
     model: Model
@@ -59,6 +61,8 @@ class Device:
     estimated: bool
     estimate: Pool | None
     provenance: dict[str, str]
+    stated_blocks: int | None = None
+    exempt: tuple[str, ...] = ()
 
     @property
     def blocks(self) -> int:
@@ -82,6 +86,7 @@ def make_device(
     kv_blocks: int | None = None,
     kv_memory_bytes: int | None = None,
     engine_log: str | Path | None = None,
+    exempt: tuple[str, ...] = (),
 ) -> Device:
     """Size the pool of `model` on `gpu`.
 
@@ -187,6 +192,8 @@ def make_device(
             "max_seqs": "given" if seqs_given else server,
             **caveats,
         },
+        stated_blocks=kv_blocks,
+        exempt=exempt,
     )
 
 

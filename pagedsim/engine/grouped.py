@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 from pagedsim.engine.recording import BLOCKED, Recorder
 from pagedsim.engine.step import Step
 from pagedsim.errors import ContractError
-from pagedsim.protocols import Allocator, Plan, SupportsGroups
+from pagedsim.protocols import Allocator, LayerGroup, Narrow, Plan, SupportsGroups
 
 
 class Terms(NamedTuple):
@@ -43,8 +43,8 @@ class GroupAccount:
         self._sizes: dict[int, int] = {}  # tokens of a block -> bytes a token of such groups
         for group in allocator.groups:
             if group.kind != "state":
-                token = group.page_bytes // group.block
-                self._sizes[group.block] = self._sizes.get(group.block, 0) + token
+                size = self._sizes.get(group.block, 0)
+                self._sizes[group.block] = size + group.token_bytes
 
     def record(
         self,
@@ -82,10 +82,9 @@ class GroupAccount:
                 end = -(-reach // size) * size
                 reserved += max(0, min(end, seq.final) - tokens) * token
         if done:
-            stored, states = self._distinct(running, after)
+            stored, states, outside = self._distinct(running, after)
         else:
-            stored = self._stored(sum(after))
-        outside = allocator.out_of_windows(running)
+            stored, outside = self._stored(sum(after)), allocator.out_of_windows(running)
         live = stored + states - outside
         internal = pages - stored - states - reserved
         free = self._capacity - held - keys
@@ -103,26 +102,32 @@ class GroupAccount:
             self._allocator.groups, self._allocator.group_blocks(), strict=True
         ):
             if group.kind != "state":
-                token = group.page_bytes // group.block
-                stored += token * (tokens - count.gone * group.block)
+                stored += group.token_bytes * (tokens - count.gone * group.block)
                 stored -= group.page_bytes * count.shared
         return stored
 
-    def _distinct(self, running: list[Any], after: list[int]) -> tuple[int, int]:
-        """The same, and bytes of states, where others hold blocks too. O(blocks held)."""
-        stored, states = dict[int, int](), 0
+    def _distinct(self, running: list[Any], after: list[int]) -> tuple[int, int, int]:
+        """Stored, states and outside, where others hold blocks too. O(blocks held)."""
+        stored, outside, states = dict[int, int](), dict[int, int](), 0
         for seq, tokens in zip(running, after, strict=True):
             tables = self._allocator.tables(seq)
             for group, table in zip(self._allocator.groups, tables, strict=True):
                 if group.kind == "state":
                     states += len(table) * group.page_bytes
                     continue
-                token = group.page_bytes // group.block
+                size = group.block
+                parts: tuple[LayerGroup | Narrow, ...] = (group, *group.narrow)
                 for at, block in enumerate(table):
                     if block:
-                        fill = min(group.block, max(0, tokens - at * group.block))
-                        stored[block] = max(stored.get(block, 0), token * fill)
-        return sum(stored.values()), states
+                        fill = group.token_bytes * min(size, max(0, tokens - at * size))
+                        stored[block] = max(stored.get(block, 0), fill)
+                        out = sum(
+                            part.token_bytes
+                            * min(size, max(0, part.first_read(seq.computed) - at * size))
+                            for part in parts
+                        )
+                        outside[block] = min(outside.get(block, out), out)
+        return sum(stored.values()), states, sum(outside.values())
 
 
 def account_of(allocator: Allocator) -> GroupAccount | None:

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -126,6 +126,7 @@ class Recording:
     """All that one run recorded. `windows` is int64[windows, 19], columns as in `Window`.
 
     `grouped` is int64[windows, 2], columns as in `Apart`; without rows where all layers are alike.
+    `token_bytes`: slots that a token takes in all groups, 0 where a slot is a token.
     """
 
     capacity: int
@@ -136,6 +137,7 @@ class Recording:
     refused: tuple[Refusal, ...]
     free: tuple[int, ...] = field(default=())  # the free list at the end, where there is one
     evicted: int | None = None  # slots of cached content dropped in all, where that is counted
+    token_bytes: int = 0
     grouped: Int64 = field(default_factory=lambda: np.zeros((0, len(Apart._fields)), np.int64))
 
     def column(self, name: str) -> Int64:
@@ -166,7 +168,7 @@ class Recorder:
         self._windows += self._pack(*row)
         self._count += 1
 
-    def tables(self) -> dict[str, Int64]:
+    def tables(self) -> dict[str, Any]:
         """`windows`, `starts` and `grouped` of a `Recording`.
 
         They are the buffers themselves, so nothing can be added from then on.

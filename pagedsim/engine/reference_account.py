@@ -69,7 +69,7 @@ def window_of(engine: Any, plan: Plan, load: Load, duration: int) -> Window:
 def grouped_window_of(engine: Any, plan: Plan, load: Load, duration: int) -> tuple[Window, Apart]:
     """The same of an allocator with groups of layers, in bytes, counted block by block."""
     allocator: Any = engine.allocator
-    blocks: dict[int, list[int]] = {}  # id -> tokens stored, never read again, ever stored
+    blocks: dict[int, list[int]] = {}  # id -> tokens stored, ever stored, bytes not read again
     group_of: dict[int, LayerGroup] = {}
     for seq in [*engine.running, *engine.done]:
         runs = seq in engine.running
@@ -84,23 +84,26 @@ def grouped_window_of(engine: Any, plan: Plan, load: Load, duration: int) -> tup
                     blocks[block] = [runs, 0, 0]
                     continue
                 fill = min(max(stored - start, 0), size)
-                out = min(max(group.first_read(seq.computed) - start, 0), fill)
+                out = sum(
+                    min(max(part.first_read(seq.computed) - start, 0), fill) * part.token_bytes
+                    for part in (group, *group.narrow)
+                )
                 ever = min(max(seq.final - start, 0), size) if runs else 0
-                seen = blocks.setdefault(block, [0, size, 0])
+                seen = blocks.setdefault(block, [0, 0, group.page_bytes])
                 if runs:
-                    blocks[block] = [max(seen[0], fill), min(seen[1], out), max(seen[2], ever)]
+                    blocks[block] = [max(seen[0], fill), max(seen[1], ever), min(seen[2], out)]
     live = outside = reserved = internal = padding = 0
-    for block, (fill, out, ever) in blocks.items():
+    for block, (fill, ever, out) in blocks.items():
         group = group_of[block]
-        token = group.page_bytes // group.block
+        token = group.token_bytes
         padding += allocator.block_bytes - group.page_bytes
         if group.kind == "state":
             live += group.page_bytes * fill
             internal += group.page_bytes * (1 - fill)
             continue
-        out = min(out, fill)
-        live += (fill - out) * token
-        outside += out * token
+        out = min(out, fill * token)
+        live += fill * token - out
+        outside += out
         reserved += max(0, ever - fill) * token
         internal += (group.block - max(fill, ever)) * token
     cached = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from pagedsim.analysis.results import TERMS, Result, Run
+from pagedsim.analysis.results import Result, Run
 from pagedsim.present.numbers import NONE, count, per_cent, requests, significant
 
 _BINDS = {
@@ -145,7 +145,8 @@ def _unserved(run: Run) -> tuple[str, ...]:
 
 
 def _alone(run: Run) -> str:
-    terms = ", ".join(f"{per_cent(getattr(run.memory, term))} % {term}" for term in TERMS)
+    shares = {term: getattr(run.memory, term) for term in run.memory.terms}
+    terms = ", ".join(f"{per_cent(share)} % {term}" for term, share in shares.items())
     limits = {name: getattr(run.binds, name) or 0 for name in _BINDS}
     most = max(limits, key=lambda name: limits[name])
     return (

@@ -9,10 +9,10 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 
 from pagedsim.analysis.outline import Outline, outline, quantiles, queue
 from pagedsim.analysis.requests import times
-from pagedsim.analysis.results import TERMS
+from pagedsim.analysis.results import GROUP_TERMS
 from pagedsim.present.axes_style import SMALL, Axes, plain_axes, powers, run_line
 from pagedsim.present.numbers import per_cent
-from pagedsim.present.palette import FAINT, INK, ON_TERMS, TERM_COLORS
+from pagedsim.present.palette import COLORS, FAINT, INK, ON_TERMS
 
 if TYPE_CHECKING:
     from pagedsim.analysis.report import Report
@@ -31,8 +31,8 @@ _LABELLED = 0.045  # of the width of a bar: a share below that has no number in 
 
 
 def account(run: Run) -> dict[str, float | None]:
-    """The six shares of a run."""
-    return {term: getattr(run.memory, term) for term in TERMS}
+    """The shares of a run."""
+    return {term: getattr(run.memory, term) for term in run.memory.terms}
 
 
 def bars_height(rows: int) -> float:
@@ -54,7 +54,7 @@ def bars(
     names, accounts = [name for name, _ in rows], [shares for _, shares in rows]
     left = [0.0] * len(rows)
     places = range(len(rows))
-    for term in TERMS:
+    for term in GROUP_TERMS:
         widths = [shares.get(term) or 0.0 for shares in accounts]
         if not any(widths) and not any(term in shares for shares in accounts):
             continue
@@ -63,7 +63,7 @@ def bars(
             [100 * width for width in widths],
             left=[100 * at for at in left],
             height=0.72 if len(rows) > 1 else 0.5,
-            color=TERM_COLORS[term],
+            color=COLORS[term],
             edgecolor="white",
             linewidth=0.6,
             label=term,
@@ -109,9 +109,10 @@ def timelines(
         seconds = _seconds(thinned)
         last = max(last, *seconds, 0.0) if seconds else last
         whole = report.recording.capacity
-        levels = [100 * thinned.column(term) / whole for term in TERMS]
-        colours = [TERM_COLORS[term] for term in TERMS]
-        axes.stackplot(seconds, *levels, colors=colours, labels=TERMS, linewidth=0)
+        terms = thinned.columns[:-1]  # and the batch
+        levels = [100 * thinned.column(term) / whole for term in terms]
+        colours = [COLORS[term] for term in terms]
+        axes.stackplot(seconds, *levels, colors=colours, labels=terms, linewidth=0)
         axes.set_title(name, fontsize=SMALL, loc="left", pad=3, color=INK)
         axes.set_ylim(0, 100)
         axes.set_yticks([0, 50, 100])

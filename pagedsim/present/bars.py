@@ -1,4 +1,4 @@
-"""Where the memory went, as a bar: six terms told apart by character and by colour.
+"""Where the memory went, as a bar: its terms told apart by character and by colour.
 
 A bar stretches over the width it is given. Its cells are handed out by largest remainder, so they
 always fill the bar and no term is off by a whole cell. Where the terminal is not Unicode, letters
@@ -15,15 +15,15 @@ from rich.measure import Measurement
 from rich.segment import Segment
 from rich.text import Text
 
-from pagedsim.analysis.results import TERMS, Memory
-from pagedsim.present.palette import TERM_COLORS
+from pagedsim.analysis.results import GROUP_TERMS, TERMS, Memory
+from pagedsim.present.palette import COLORS
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-STYLES = {**TERM_COLORS, "idle": "bright_black"}  # its colour is a page's ground
-_BLOCKS = dict(zip(TERMS, "█▒░x=·", strict=True))
-_LETTERS = dict(zip(TERMS, "#roxc.", strict=True))
+STYLES = {**COLORS, "idle": "bright_black"}  # its colour is a page's ground
+_BLOCKS = dict(zip(GROUP_TERMS, "█▒░x=+~·", strict=True))
+_LETTERS = dict(zip(GROUP_TERMS, "#roxcp~.", strict=True))
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,15 @@ class Bar:
 
 @dataclass(frozen=True)
 class Legend:
-    """What the characters of a `Bar` mean."""
+    """What the characters of a `Bar` mean, of `terms`."""
+
+    terms: tuple[str, ...] = TERMS
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Lines are broken between terms only."""
         marks = _LETTERS if options.ascii_only else _BLOCKS
         line = Text()
-        for term in TERMS:
+        for term in self.terms:
             item = Text.assemble((marks[term], STYLES[term]), f" {term}")
             if line and line.cell_len + 3 + item.cell_len > options.max_width:
                 yield line
@@ -78,12 +80,12 @@ class Scale:
 
 def cells(memory: Memory, width: int) -> Iterator[tuple[str, int]]:
     """Each term's cells of a bar of `width`; they add up to `width` unless nothing ran."""
-    shares = {term: getattr(memory, term) for term in TERMS}
+    shares = {term: getattr(memory, term) for term in memory.terms}
     if any(share is None for share in shares.values()):
         return
     exact = {term: share * width for term, share in shares.items()}
     counts = {term: int(value) for term, value in exact.items()}
-    by_rest = sorted(TERMS, key=lambda term: counts[term] - exact[term])
+    by_rest = sorted(memory.terms, key=lambda term: counts[term] - exact[term])
     for term in by_rest[: width - sum(counts.values())]:
         counts[term] += 1
     yield from counts.items()

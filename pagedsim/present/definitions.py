@@ -11,9 +11,14 @@ DEFINITIONS = {
     "internal": "Slots that are held and will never be filled by the request that holds them.",
     "external": "Slots that are free while the head of the queue is refused for want of memory, or"
     " lost in a buddy's rounding.",
+    "padding": "Bytes of a block, held or cached, that a group of layers narrower than the widest"
+    " leaves unused (models with groups of layers).",
+    "outside": "Bytes that hold tokens which no layer of their group will read again (models with"
+    " groups of layers).",
     "cached": "Slots that no running request owns but whose content is kept for reuse.",
     "idle": "Slots that are free while nobody is blocked.",
-    "waste": "(reserved + internal + external) / pool, averaged over the time in which steps run.",
+    "waste": "(reserved + internal + external, with groups of layers + padding + outside) / pool,"
+    " averaged over the time in which steps run.",
     "waste of held": "(held − live) / held: an idle machine does not flatter it.",
     "batch": "Running sequences: mean over time, and the most at once.",
     "preemptions": "How many times a running sequence lost its slots and was computed again.",

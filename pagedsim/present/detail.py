@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pagedsim.analysis.results import TERMS, Result, Run, Saved, Stats
+from pagedsim.analysis.results import Result, Run, Saved, Stats
 from pagedsim.present.bars import STYLES
 from pagedsim.present.numbers import count, per_cent, requests, significant
 from pagedsim.present.palette import MEANING
@@ -46,7 +46,7 @@ def single(result: Result, index: int = 0) -> RenderableType:
 
 def _account(run: Run) -> Table:
     table = _table(("% of the pool", "mean", "p50", "p99", "peak", ""))
-    for term in TERMS:
+    for term in run.memory.terms:
         spread = run.memory_spread.get(term)
         over_time = (spread.p50, spread.p99, spread.max) if spread else (None, None, None)
         table.add_row(

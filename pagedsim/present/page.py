@@ -27,7 +27,7 @@ from pagedsim.present.labels import labels
 from pagedsim.present.numbers import bytes_, count, per_cent, plain, requests, significant
 from pagedsim.present.page_data import series
 from pagedsim.present.page_table import facts, table
-from pagedsim.present.palette import IDLE_DARK, ON_TERMS, TERM_COLORS, line
+from pagedsim.present.palette import COLORS, IDLE_DARK, ON_TERMS, line
 
 if TYPE_CHECKING:
     from pagedsim.analysis.report import Report
@@ -39,13 +39,12 @@ SHORT = 26  # characters of a run's name where it is said again and again
 def page(result: Result, reports: Sequence[Report]) -> str:
     """The whole file as text; `reports` are those that `result` was made of, in its order."""
     made = environment()
-    data = json.dumps(
-        {"terms": TERMS, "runs": series(reports)}, separators=(",", ":"), allow_nan=False
-    )
+    data = json.dumps({"runs": series(reports)}, separators=(",", ":"), allow_nan=False)
     scripts = [plotly(), source("report.js")]
     return made.get_template("report.html").render(
         result=result,
         runs=result.runs,
+        terms=max((run.memory.terms for run in result.runs), key=len, default=TERMS),
         short=labels([run.name for run in result.runs], SHORT),
         sentence=answer.sentence(result.runs),
         cards=answer.cards(result.runs),
@@ -88,8 +87,7 @@ def environment() -> Environment:
     }
     made.filters |= filters
     made.globals |= {
-        "TERMS": TERMS,
-        "TERM_COLORS": TERM_COLORS,
+        "COLORS": COLORS,
         "ON_TERMS": ON_TERMS,
         "IDLE_DARK": IDLE_DARK,
         "line": line,

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pagedsim.analysis.outline import COLUMNS, Outline, outline, quantiles, queue
+from pagedsim.analysis.outline import Outline, outline, quantiles, queue
 from pagedsim.analysis.requests import times
-from pagedsim.analysis.results import TERMS
 from pagedsim.present.numbers import plain
 from pagedsim.present.palette import line
 
@@ -36,15 +35,15 @@ def series(reports: Sequence[Report]) -> list[dict[str, Any]]:
 def _run(index: int, report: Report, bins: int, ranks: int) -> dict[str, Any]:
     account, waiting = outline(report.recording, bins), queue(report.recording, bins)
     color, dash = line(index)
-    whole = report.recording.capacity
+    whole, terms = report.recording.capacity, account.columns[:-1]  # and the batch
     found = times(report.recording.requests, report.finished)
     return {
         "name": plain(report.name, 200),
         "color": color,
         "dash": dash,
         "at": _seconds(account),
-        "terms": {term: _packed(100 * account.column(term) / whole) for term in TERMS},
-        "batch": _packed(account.rows[:, COLUMNS.index("batch")]),
+        "terms": {term: _packed(100 * account.column(term) / whole) for term in terms},
+        "batch": _packed(account.column("batch")),
         "queue": {"at": _seconds(waiting), "requests": _packed(waiting.column("queue"))},
         "latency": {key: _ranks(found[key], ranks) for key in ("ttft", "tpot", "e2e")},
         "span": None if report.span is None else [report.span.from_s, report.span.to_s],

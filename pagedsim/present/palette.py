@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pagedsim.analysis.results import TERMS
+from pagedsim.analysis.results import GROUP_TERMS
 
 TERM_COLORS = {
     "live": "#007A5E",
@@ -19,9 +19,11 @@ TERM_COLORS = {
     "cached": "#56B4E9",
     "idle": "#E4E7EB",
 }
+GROUP_COLORS = {"padding": "#662200", "outside": "#8866FF"}  # of groups of layers besides
+COLORS = {**TERM_COLORS, **GROUP_COLORS}
 IDLE_DARK = "#343A43"  # idle is the ground that the others stand on
 ON_TERMS = {  # the colour of a text on each
-    term: "#FFFFFF" if term in ("live", "internal", "external") else "#16191D" for term in TERMS
+    term: "#16191D" if term in ("reserved", "cached", "idle") else "#FFFFFF" for term in GROUP_TERMS
 }
 RUN_COLORS = ("#8D1AFB", "#E27C16", "#30A88C", "#D2003F", "#8F87F7", "#A23995")
 DASHES = ("solid", "dash", "dot", "dashdot")
@@ -34,6 +36,8 @@ MEANING = {
     "external": "free while the queue is blocked",
     "cached": "nobody's, content kept for reuse",
     "idle": "free, and nobody is blocked",
+    "padding": "lost by narrow groups' blocks",
+    "outside": "tokens no layer will read again",
 }
 
 
@@ -50,8 +54,10 @@ def line(index: int) -> Line:
 
 
 __all__ = [
+    "COLORS",
     "DASHES",
     "FAINT",
+    "GROUP_COLORS",
     "IDLE_DARK",
     "INK",
     "MEANING",

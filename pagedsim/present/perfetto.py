@@ -18,8 +18,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from pagedsim.analysis.outline import COLUMNS, queue, stretches
-from pagedsim.analysis.results import TERMS
+from pagedsim.analysis.outline import queue, stretches
+from pagedsim.analysis.results import GROUP_TERMS, TERMS
 from pagedsim.analysis.span import first_arrival
 from pagedsim.engine.recording import BLOCKED, Recording, Window
 from pagedsim.files import write_whole
@@ -177,20 +177,22 @@ def _preemptions(recording: Recording, process: int, origin: int) -> Iterator[di
 def _counters(recording: Recording, process: int, origin: int) -> Iterator[dict[str, Any]]:
     """Memory and batch where they change direction, the queue where it changes."""
     last: list[int] = []
+    grouped = len(recording.grouped) > 0  # whose slots are bytes
+    terms, unit = (GROUP_TERMS, "bytes") if grouped else (TERMS, "slots")
     for times, rows in stretches(recording):
         for at, row in zip(times.tolist(), rows.tolist(), strict=True):
             when = _us(at - origin)
             if row[:-1] != last[:-1]:
-                slots = dict(zip(TERMS, row, strict=False))
+                slots = dict(zip(terms, row, strict=False))
                 yield {
                     "ph": "C",
                     "pid": process,
-                    "name": "memory (slots)",
+                    "name": f"memory ({unit})",
                     "ts": when,
                     "args": slots,
                 }
             if row[-1:] != last[-1:]:
-                running = {"running": row[COLUMNS.index("batch")]}
+                running = {"running": row[-1]}
                 yield {"ph": "C", "pid": process, "name": "batch", "ts": when, "args": running}
             last = row
     waiting = queue(recording, _MANY)

@@ -19,7 +19,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from pagedsim.analysis.results import Result, Run
+from pagedsim.analysis.results import TERMS, Result, Run
 from pagedsim.present.bars import Bar, Legend, Scale
 from pagedsim.present.labels import labels, least
 from pagedsim.present.numbers import bytes_, count, per_cent, plain, requests, significant
@@ -144,7 +144,7 @@ class Bars:
         for name, run in zip(named, self.runs, strict=True):
             table.add_row(Text(name), Bar(run.memory))
         yield table
-        yield Legend()
+        yield Legend(max((run.memory.terms for run in self.runs), key=len, default=TERMS))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,13 @@ slower, or less to see.
 
 from __future__ import annotations
 
-from pagedsim.protocols.groups import GroupBlocks, LayerGroup, SupportsGroups
+from pagedsim.protocols.groups import (
+    GroupBlocks,
+    LayerGroup,
+    Narrow,
+    SupportsGroups,
+    token_bytes,
+)
 from pagedsim.protocols.memory import (
     Allocator,
     Future,
@@ -73,6 +79,7 @@ __all__ = [
     "LayerGroup",
     "Limit",
     "Load",
+    "Narrow",
     "Observer",
     "Plan",
     "Scheduler",
@@ -100,4 +107,5 @@ __all__ = [
     "evicted",
     "fruitless_steps",
     "headroom",
+    "token_bytes",
 ]

@@ -14,6 +14,9 @@ Which tokens a group must keep is its *kind*:
     sliding   the last `window` tokens, so a table drops blocks at its front as it grows
     chunked   the tokens of the chunk of `window` that the next token falls in
     state     none: one state for the whole sequence, whatever its length
+
+An engine without groups keeps every token for all layers, in one full group. Those of its layers
+that read a window alone are then *narrow*: what has left their window stays, and is read no more.
 """
 
 from __future__ import annotations
@@ -24,11 +27,26 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from pagedsim.protocols.sequence import Sequence
 
 
+class Narrow(NamedTuple):
+    """Layers of a full group that read less than it keeps: `token_bytes` of each token."""
+
+    kind: str  # sliding or chunked
+    window: int
+    token_bytes: int
+
+    def first_read(self, computed: int) -> int:
+        """The first of `computed` stored tokens that the next one still reads; O(1)."""
+        if self.kind == "chunked":
+            return computed // self.window * self.window
+        return max(0, computed - self.window + 1)
+
+
 class LayerGroup(NamedTuple):
     """One group; `layers` are indices in model order, `page_bytes` one layer's page on one rank.
 
     `page_bytes` are the bytes of a block that the group's layers use, summed over `layers` and
-    without padding; `kept` are states that a `state` group keeps for one sequence.
+    without padding; `kept` are states that a `state` group keeps for one sequence. `narrow` layers
+    of a full group are in `layers` and `page_bytes` too.
     """
 
     kind: str
@@ -37,6 +55,12 @@ class LayerGroup(NamedTuple):
     page_bytes: int
     window: int = 0
     kept: int = 1
+    narrow: tuple[Narrow, ...] = ()
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of one token; 0 of a `state` group."""
+        return 0 if self.kind == "state" else self.page_bytes // self.block
 
     def most_blocks(self, length: int, in_flight: int) -> int:
         """Blocks that one request of `length` tokens may come to hold, the worst case; O(1).
@@ -59,11 +83,7 @@ class LayerGroup(NamedTuple):
         Those before it, no layer of the group will ever read again. Of a `state` group, whose one
         state holds no token, all.
         """
-        if self.kind == "sliding":
-            return max(0, computed - self.window + 1)
-        if self.kind == "chunked":
-            return computed // self.window * self.window
-        return 0
+        return Narrow(self.kind, self.window, 0).first_read(computed) if self.window else 0
 
 
 class GroupBlocks(NamedTuple):
@@ -114,11 +134,18 @@ class SupportsGroups(Protocol):
         ...
 
     def out_of_windows(self, seqs: SequenceOf[Sequence], /) -> int:
-        """Bytes that `seqs`, all that run, hold for tokens that none of them will read again.
+        """Bytes that `seqs`, all that hold any, have of tokens that none of them will read again.
 
         Each once, counted before the step being planned: `computed` says what is stored.
         """
         ...
 
 
-__all__ = ["GroupBlocks", "LayerGroup", "SupportsGroups"]
+def token_bytes(allocator: object) -> int:
+    """Bytes of one token in all groups of an allocator; 0 where its slots are tokens."""
+    if not isinstance(allocator, SupportsGroups):
+        return 0
+    return sum(group.token_bytes for group in allocator.groups)
+
+
+__all__ = ["GroupBlocks", "LayerGroup", "Narrow", "SupportsGroups", "token_bytes"]

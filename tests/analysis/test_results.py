@@ -99,7 +99,7 @@ def test_a_file_of_the_schemas_own_fields_is_enough() -> None:
     known = list(msgspec.structs.fields(results.Run))
     for field in known:
         if not field.required:
-            del found["runs"][0][field.name]
+            found["runs"][0].pop(field.name, None)  # some are of models with groups alone
     found["runs"][0]["added_later"] = 1
     read = results.from_json(json.dumps(found).encode())
     assert read.runs[0].memory == _result().runs[0].memory

@@ -7,13 +7,13 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from pagedsim.analysis.results import TERMS
+from pagedsim.analysis.results import GROUP_TERMS, TERMS
 from pagedsim.present.palette import (
+    COLORS,
     DASHES,
     IDLE_DARK,
     ON_TERMS,
     RUN_COLORS,
-    TERM_COLORS,
     line,
 )
 
@@ -65,8 +65,8 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize(
     "colours",
     [
-        list(TERM_COLORS.values()),
-        [IDLE_DARK if term == "idle" else colour for term, colour in TERM_COLORS.items()],
+        list(COLORS.values()),
+        [IDLE_DARK if term == "idle" else colour for term, colour in COLORS.items()],
         RUN_COLORS,
     ],
     ids=["terms", "terms on dark", "runs"],
@@ -77,8 +77,9 @@ def test_every_two_are_told_apart(colours: list[str], eye: str) -> None:
     assert nearest > 20  # ten times a just noticeable difference
 
 
-def test_neighbours_in_a_stack_differ_in_grey() -> None:
-    greys = [lab(linear(TERM_COLORS[term]))[0] for term in TERMS]
+@pytest.mark.parametrize("terms", [TERMS, GROUP_TERMS])
+def test_neighbours_in_a_stack_differ_in_grey(terms: tuple[str, ...]) -> None:
+    greys = [lab(linear(COLORS[term]))[0] for term in terms]
     assert min(abs(a - b) for a, b in pairwise(greys)) > 10
 
 
@@ -87,7 +88,7 @@ def test_lines_and_numbers_are_legible() -> None:
         assert contrast(colour, WHITE) > 2.8
         assert contrast(colour, DARK) > 2.8
     for term, ink in ON_TERMS.items():
-        assert contrast(TERM_COLORS[term], ink) > 3.5
+        assert contrast(COLORS[term], ink) > 3.5
 
 
 def test_many_runs_have_lines_of_their_own() -> None:

@@ -42,7 +42,7 @@
       const run = data.runs[Number(box.dataset.run)];
       const at = unpacked(run.at);
       const top = new Float32Array(at.length);
-      return data.terms.map((term, place) => {
+      return Object.keys(run.terms).map((term, place) => {
         const share = unpacked(run.terms[term]);
         share.forEach((value, i) => { top[i] += value; });
         return {

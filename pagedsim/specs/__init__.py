@@ -12,35 +12,25 @@ import difflib
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, cast, get_args, get_type_hints
+from typing import Any, cast, get_args, get_type_hints
 
 from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.evict import BLOCK_POLICIES
+from pagedsim.alloc.grouped import Grouped
 from pagedsim.alloc.paged import Paged
 from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.alloc.radix import Radix
 from pagedsim.alloc.ranked import RankedPaged
 from pagedsim.alloc.slots import Slots
 from pagedsim.device.device import Device
+from pagedsim.device.replaygroups import GroupedPool, pool_for
 from pagedsim.device.roofline import Roofline
 from pagedsim.device.steptable import read_table
 from pagedsim.device.steptime import Affine, Constant
 from pagedsim.engine.schedulers import Orca, Static, Vllm
 from pagedsim.errors import PagedsimError, SpecError
 from pagedsim.protocols import Allocator, Scheduler, StepTime
-
-Value = int | float | bool | str
-
-
-class Spec(NamedTuple):
-    """A spec taken apart: `path` is None for a built-in name; `words` are the values as typed."""
-
-    text: str
-    name: str
-    path: str | None
-    values: dict[str, Value]
-    words: dict[str, str]
-
+from pagedsim.specs.text import Spec, Value, values_of, without
 
 ALLOCATORS: dict[str, Callable[..., Any]] = {
     "contiguous": Contiguous,
@@ -56,11 +46,11 @@ STEPTIMES: dict[str, Callable[..., Any]] = {
     "table": read_table,
 }
 SHIPPED = frozenset((*ALLOCATORS, *SCHEDULERS, *STEPTIMES))
-_MORE = {"paged": ("prefix", "evict")}  # options that say which of the paged allocators it is
+_MORE = {"paged": ("block", "prefix", "evict", "groups")}  # which of the paged ones it is
 MOST_PLACES = 1 << 26  # blocks of a pool, or places: each takes some 40 bytes of our own memory
 
 _PLACES = {"paged": ("block", "blocks"), "radix": ("page", "pages"), "slots": ("n", "places")}
-_GIVEN = frozenset(("capacity", "blocks", "max_len", "device"))
+_GIVEN = frozenset(("capacity", "blocks", "max_len", "device", "in_flight", *GroupedPool._fields))
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 _NEEDS = {
     "allocator": ("capacity", "longest", "cached", "admit", "grow", "release", "room", "usage"),
@@ -77,33 +67,17 @@ def parse(text: str) -> Spec:
     if mark or "." in name or (name not in SHIPPED and rest.isidentifier()):
         if not colon or not name or not rest.isidentifier():
             raise SpecError(f"{text}: an import path looks like package.module:Class?key=value")
-        return Spec(text, rest, name, *_values(text, tail.split("&") if tail else []))
-    return Spec(text, name, None, *_values(text, rest.split(",") if rest else []))
+        return Spec(text, rest, name, *values_of(text, tail.split("&") if tail else []))
+    return Spec(text, name, None, *values_of(text, rest.split(",") if rest else []))
 
 
-def _values(text: str, pairs: Iterable[str]) -> tuple[dict[str, Value], dict[str, str]]:
-    words: dict[str, str] = {}
-    for pair in pairs:
-        key, equals, value = map(str.strip, pair.partition("="))
-        if not equals or not key.isidentifier():
-            raise SpecError(f"{text}: '{pair}' is not key=value")
-        if key in words:
-            raise SpecError(f"{text}: {key} is given twice")
-        words[key] = value
-    return {key: _value(word) for key, word in words.items()}, words
+def make_allocator(
+    spec: str, *, tokens: int, max_len: int, device: Device | None = None, in_flight: int = 0
+) -> Allocator:
+    """An allocator over a pool of `tokens` slots. A paged pool has ``tokens // block`` blocks.
 
-
-def _value(text: str) -> Value:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False}.get(text.lower(), text)
-
-
-def make_allocator(spec: str, *, tokens: int, max_len: int) -> Allocator:
-    """An allocator over a pool of `tokens` slots. A paged pool has ``tokens // block`` blocks."""
+    Groups of layers are over the `device`'s bytes; `in_flight` tokens are a step's most, 0 for any.
+    """
     parsed, shipped = parse(spec), ALLOCATORS
     if parsed.path is None and parsed.name == "paged":
         made, parsed = _paged(parsed)
@@ -119,6 +93,14 @@ def make_allocator(spec: str, *, tokens: int, max_len: int) -> Allocator:
         if MOST_PLACES < places <= tokens:
             raise SpecError(f"{spec}: {places:,} {what}, must be <= {MOST_PLACES:,}")
     parts: dict[str, Any] = {"capacity": tokens, "blocks": tokens // block, "max_len": max_len}
+    if parsed.path is None and parsed.name == "paged" and "groups" in parsed.words:
+        mode, parsed = parsed.words["groups"], without(parsed, "groups")
+        if parsed.values.get("block", 16) != block:
+            raise SpecError(f"{spec}: block is {parsed.words['block']}, must be >= 1")
+        if pool := pool_for(spec, mode, device, block, max_len):
+            prefix, parsed = shipped["paged"] is PrefixPaged, without(parsed, "block")
+            parts |= {**pool._asdict(), "prefix": prefix, "in_flight": in_flight}
+            shipped = {**shipped, "paged": Grouped}
     if parsed.path is None and parsed.name in ("paged", "radix"):
         policy, parsed = _policy(parsed)
         parts |= policy
@@ -132,6 +114,8 @@ def _paged(spec: Spec) -> tuple[Callable[..., Any], Spec]:
     """
     words = dict(spec.words)
     prefix, evict = words.pop("prefix", "off"), words.get("evict", "lru")
+    if (groups := words.get("groups", "off")) != "off" and evict != "lru":
+        raise SpecError(f"{spec.text}: evict is {evict}, must be lru with groups={groups}")
     if prefix not in ("on", "off"):
         raise SpecError(f"{spec.text}: prefix is {prefix}, must be on or off")
     made: Callable[..., Any] = PrefixPaged if prefix == "on" else Paged
@@ -157,9 +141,7 @@ def _policy(spec: Spec) -> tuple[dict[str, Any], Spec]:
         raise SpecError(f"{spec.text}: {name} cannot be made: {_said(error)}") from error
     if not callable(getattr(made, "rank", None)):
         raise SpecError(f"{spec.text}: {word} is no eviction policy, it has no rank")
-    words = {key: value for key, value in spec.words.items() if key != "evict"}
-    rest = spec._replace(words=words, values={key: spec.values[key] for key in words})
-    return {"evict": made}, rest
+    return {"evict": made}, without(spec, "evict")
 
 
 def make_scheduler(
@@ -187,6 +169,7 @@ def part_of(text: str) -> tuple[Callable[..., Any], dict[str, Value]]:
     spec, shipped = parse(text), {**ALLOCATORS, **SCHEDULERS, **STEPTIMES}
     if spec.path is None and spec.name == "paged":
         shipped["paged"], spec = _paged(spec)
+        spec = without(spec, "groups")
     make = shipped.get(spec.name) if spec.path is None else _imported("part", spec, shipped)
     if make is None:
         raise SpecError(f"{text}: there is no part {spec.name!r}{_there(spec, shipped)}")

@@ -16,14 +16,14 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from pagedsim import __version__
+from pagedsim.cli.listing import Listing
 from pagedsim.cli.values import UsageError
 from pagedsim.errors import PagedsimError
 
 
-class Group(TyperGroup):
+class Group(Listing):
     """Turns errors that a user can put right into a line, whichever command they come from."""
 
     def make_context(self, *args: Any, **more: Any) -> Any:

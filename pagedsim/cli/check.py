@@ -24,7 +24,10 @@ _METHODS = {"allocator": "admit", "scheduler": "plan", "steptime": "ns", "evicti
 
 def check(
     part: Annotated[
-        str, typer.Argument(help="package.module:Class[?key=value&…], or a built-in name")
+        str,
+        typer.Argument(
+            metavar="PART", help="package.module:Class[?key=value&…], or a built-in name"
+        ),
     ],
     kind: Annotated[
         str | None, one_of("--kind", *_KINDS, help="what it is; by default by its methods")
@@ -40,8 +43,8 @@ def check(
 ) -> None:
     """Try a part on random histories, and show the shortest that breaks a law; exit 1 if one does.
 
-    Sizes that its constructor takes (capacity, blocks, max_len, block, page) are drawn small where
-    they are not given.
+    Sizes that its constructor takes (capacity, blocks, max_len, block, chunk, page) are drawn small
+    where they are not given.
     """
     testing = _testing()
     make, found = _maker(part, kind)

@@ -25,7 +25,9 @@ FIND = ("rate", "kv-tokens", "max-len", "gpus", "batch")
 def _plan(
     trace: Annotated[
         str,
-        typer.Argument(help="a trace file, - for standard input, or a bundled name"),
+        typer.Argument(
+            metavar="TRACE", help="a trace file, - for standard input, or a bundled name"
+        ),
     ],
     options: Options,
     slo: Annotated[

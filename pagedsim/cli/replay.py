@@ -40,7 +40,7 @@ _TRACE = "a trace file, - for standard input, or a bundled name (pagedsim trace 
 
 @with_options
 def replay(
-    trace: Annotated[str, typer.Argument(help=_TRACE)],
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help=_TRACE)],
     options: Options,
     allocator: Annotated[
         str | None,
@@ -67,7 +67,7 @@ def replay(
 @with_options
 def compare(
     options: Options,
-    trace: Annotated[str, typer.Argument(help=_TRACE)] = "chat",
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help=_TRACE)] = "chat",
     allocator: Annotated[
         list[str] | None,
         typer.Option(

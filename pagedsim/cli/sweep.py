@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pagedsim.cli.listing import Listing
 from pagedsim.cli.values import counted, option
 from pagedsim.errors import InputError, SpecError
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _TICK_S = 0.2  # how often the bar is drawn while processes work
 
 
-class _Sweep(typer.core.TyperGroup):
+class _Sweep(Listing):
     """``sweep GRID.toml`` is short for ``sweep run GRID.toml``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:

@@ -7,11 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from pagedsim.cli import trace_cut, trace_fit
+from pagedsim.cli.listing import Listing
 from pagedsim.cli.trace_from import from_
 from pagedsim.cli.values import counted, one_of, option
 from pagedsim.present.progress import busy
 
 app = typer.Typer(
+    cls=Listing,
     help="Look at request traces; read them from logs, convert, fit, make, fetch, cut, mix them.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -41,7 +43,9 @@ _Zero = Annotated[
 
 @app.command()
 def info(
-    file: Annotated[str, typer.Argument(help="a trace file, - for standard input, or a name")],
+    file: Annotated[
+        str, typer.Argument(metavar="TRACE", help="a trace file, - for standard input, or a name")
+    ],
     block: Annotated[int | None, counted("--block", help="block size for ideal reuse")] = None,
     limit: _Limit = None,
     zero_output: _Zero = "drop",
@@ -83,7 +87,9 @@ def convert(
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="a public trace; see `pagedsim trace list`")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="a public trace; see `pagedsim trace list`")
+    ],
     json: _Json = None,
 ) -> None:
     """Download a public trace, check it and keep it; prints where it is."""

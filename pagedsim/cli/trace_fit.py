@@ -55,7 +55,9 @@ def fit(
 
 
 def make(
-    recipe: Annotated[str, typer.Argument(help="a recipe (TOML) or the name of a bundled one")],
+    recipe: Annotated[
+        str, typer.Argument(metavar="RECIPE", help="a recipe (TOML) or the name of a bundled one")
+    ],
     out: Annotated[str, option("--out", "-o", metavar="FILE", help="where to write it")],
     seed: Annotated[
         int | None, counted("--seed", least=0, most=1 << 62, help="instead of the recipe's seed")

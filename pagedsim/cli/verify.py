@@ -23,7 +23,10 @@ _VERDICT = 9
 
 def verify(
     recordings: Annotated[
-        list[str], typer.Argument(help="recorded runs (docs/recordings.md), .jsonl or .jsonl.gz")
+        list[str],
+        typer.Argument(
+            metavar="RUN", help="recorded runs (docs/recordings.md), .jsonl or .jsonl.gz"
+        ),
     ],
     trace: Annotated[
         str | None,

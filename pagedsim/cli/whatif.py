@@ -22,7 +22,9 @@ _LOADS = {"arrivals", "concurrency"}  # of one replay, and of use here
 def _whatif(
     trace: Annotated[
         str,
-        typer.Argument(help="a trace file, - for standard input, or a bundled name"),
+        typer.Argument(
+            metavar="TRACE", help="a trace file, - for standard input, or a bundled name"
+        ),
     ],
     options: Options,
     allocator: Annotated[

@@ -48,7 +48,7 @@ def _parts(name: str) -> tuple[str, list[tuple[str, str]]] | None:
 
 
 def _keyless(name: str) -> str:
-    """Without the keys of words and of the first value."""
+    """Without the keys of words and of a first number; what is on or off says what."""
     parts = _parts(name)
     if parts is None:
         return name
@@ -65,7 +65,8 @@ def _nameless(name: str) -> str:
 
 
 def _pair(at: int, key: str, value: str) -> str:
-    return value if at == 0 or _is_word(value) else f"{key}={value}"
+    plain_first = at == 0 and value[:1].isdigit()
+    return value if plain_first or _is_word(value) else f"{key}={value}"
 
 
 def _is_word(value: str) -> bool:

@@ -83,6 +83,12 @@ def test_forms_of_a_name() -> None:
     assert labels(names, 99) == names
     assert labels(names, 30) == ["contiguous:buddy,max", "paged:16,null=0", "Own:3", "x"]
     assert labels(names, 15) == ["buddy,max", "paged:16,null=0", "Own:3", "x"]
+    switched = ["paged:prefix=on", "paged:block=16,prefix=off", "a.b:Own?exact=True&size=3"]
+    assert labels(switched, 21) == [
+        "paged:prefix=on",
+        "paged:16,prefix=off",
+        "Own:exact=True,size=3",
+    ]
     alike = ["paged:block=16", "paged:free=16"]
     assert labels(alike, 12) == ["paged:b…k=16", "paged:f…e=16"]
 
@@ -129,4 +135,4 @@ def test_seeds_are_shown_with_whole_names() -> None:
 def test_help_fits() -> None:
     for command in ((), ("compare",), ("replay",), ("verify",)):
         text = "\n".join(_lines(*command, "--help"))
-        assert "<str>" not in text.replace("trace <str>", "")
+        assert "<str>" not in text.replace("TRACE <str>", "")

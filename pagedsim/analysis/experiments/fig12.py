@@ -248,16 +248,16 @@ _SCALED = (
     "out."
 )
 EXPERIMENTS = (
-    _experiment("fig12", "Request rate sustained: OPT-13B, ShareGPT", _THIRTEEN, 6),
-    _experiment("fig12-66b", "Request rate sustained: OPT-66B, ShareGPT", _SIXTY_SIX, 1, _SCALED),
+    _experiment("fig12", "Request rate sustained: OPT-13B, ShareGPT", _THIRTEEN, 2),
+    _experiment("fig12-66b", "Request rate sustained: OPT-66B, ShareGPT", _SIXTY_SIX, 0.3, _SCALED),
     _experiment(
-        "fig12-175b", "Request rate sustained: OPT-175B, ShareGPT", _ONE_SEVENTY_FIVE, 4, _SCALED
+        "fig12-175b", "Request rate sustained: OPT-175B, ShareGPT", _ONE_SEVENTY_FIVE, 0.5, _SCALED
     ),
     _experiment(
         "fig12-alpaca",
         "Request rate sustained: OPT-13B, Alpaca, 10 min",
         _ALPACA,
-        4,
+        0.3,
         "Ten minutes of arrivals, not an hour: latency past saturation grows with the time. "
         "Batches pass the 40 sequences up to which Fig 1 has points.",
     ),

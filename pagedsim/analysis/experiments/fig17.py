@@ -209,7 +209,7 @@ EXPERIMENT = Experiment(
     settings=Chat(seeds=(0, 1, 2)),
     quick=Chat(seconds=600, seeds=(0,)),
     measure=measure,
-    minutes=2,
+    minutes=0.8,
     notes=(
         "No KV is kept between rounds, as in the paper. The last two rows keep it without limit: "
         "what is left of a conversation that is cut begins at another token each time, so none of "

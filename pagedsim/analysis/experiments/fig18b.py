@@ -117,7 +117,7 @@ _SHAREGPT = Blocks(load=replace(PAPER, seeds=(0, 1, 2)), guess=2.3)
 _ALPACA = Blocks(load=replace(PAPER, lengths="alpaca", seconds=600, seeds=(0,)), guess=27.0)
 EXPERIMENTS = (
     _experiment("fig18b", "Latency by block size: OPT-13B, ShareGPT", _SHAREGPT, 1),
-    _experiment("fig18b-alpaca", "Latency by block size: OPT-13B, Alpaca, 10 min", _ALPACA, 2),
+    _experiment("fig18b-alpaca", "Latency by block size: OPT-13B, Alpaca, 10 min", _ALPACA, 0.3),
 )
 
 __all__ = ["BLOCKS", "EXPERIMENTS", "PUBLISHED", "SET", "Blocks", "measure"]

@@ -99,7 +99,7 @@ EXPERIMENT = Experiment(
     settings=PAPER,
     quick=replace(PAPER, seconds=300, seeds=(0,)),
     measure=measure,
-    minutes=0.7,
+    minutes=0.5,
     notes=("Orca's three bars are hard targets, vLLM's is soft: docs/paper.md.",),
 )
 

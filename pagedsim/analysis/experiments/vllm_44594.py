@@ -89,7 +89,7 @@ EXPERIMENT = Experiment(
     settings=Settings(),
     quick=replace(Settings(), seeds=(0,)),
     measure=measure,
-    minutes=0.4,
+    minutes=0.1,
     notes=(
         "The report's own requests are not at hand: lengths are drawn, uniform within its 20 %. "
         "The report does not say a maximum length; 32,768 is assumed, and none reaches it.",

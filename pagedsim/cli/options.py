@@ -60,6 +60,16 @@ class Options:
             help="fp16, bf16, fp8, int8, int4, …",
         ),
     ] = None
+    skip_layers: Annotated[
+        str | None,
+        option(
+            "--kv-dtype-skip-layers",
+            "--kv-cache-dtype-skip-layers",
+            metavar="LIST",
+            panel=_DEVICE,
+            help="layers that keep the model's own KV format (paged:groups=on|full)",
+        ),
+    ] = None
     weights_dtype: Annotated[
         str | None,
         option("--weights-dtype", metavar="TYPE", panel=_DEVICE, help="the same, and fp32"),
@@ -187,6 +197,15 @@ class Options:
     ] = None
     rate_scale: Annotated[
         float | None, measured("--rate-scale", panel=_LOAD, help="arrivals X times as fast")
+    ] = None
+    truncate: Annotated[
+        str | None,
+        option(
+            "--truncate",
+            metavar="last:N|middle:N",
+            panel=_LOAD,
+            help="keep N tokens of longer prompts: their end, or both ends",
+        ),
     ] = None
     zero_output: Annotated[
         str, one_of("--zero-output", "drop", "error", panel=_LOAD, help="rows without output")

@@ -36,6 +36,8 @@ from pagedsim.present.progress import Progress
 from pagedsim.specs import make_scheduler, make_steptime, parse
 from pagedsim.trace import Trace, arrivals, load
 from pagedsim.trace.samples import DEATH, with_beams, with_samples
+from pagedsim.trace.truncate import parse as parse_truncation
+from pagedsim.trace.truncate import truncated
 
 
 def execute(
@@ -77,6 +79,7 @@ def prepared(
     if len(default) > 1:
         default = allocators_for(device.model)
     allocators = [with_block(spec, block, bool(given)) for spec in given or default]
+    notes += _formats(options, allocators)
     bare = options.model is None and options.gpu is None
     setup = Setup(
         device=device,
@@ -155,6 +158,20 @@ def with_block(spec: str, block: int | None, said: bool) -> str:
     return f"paged:{','.join(f'{key}={word}' for key, word in words.items())}"
 
 
+def _formats(options: Options, allocators: Sequence[str]) -> list[str]:
+    """What to say of layers with a KV format of their own; SpecError where no run has them."""
+    if options.skip_layers is None:
+        return []
+    modes = [parse(spec).words.get("groups", "off") for spec in allocators]
+    if set(modes) == {"off"}:
+        raise SpecError(
+            "--kv-dtype-skip-layers: only groups of layers have formats of their own: give "
+            "--allocator paged:groups=on or groups=full"
+        )
+    said = "--kv-dtype-skip-layers counts with groups of layers alone"
+    return [said] if "off" in modes else []
+
+
 def _device(options: Options) -> Device:
     """The device that the options name."""
     return make_device(options.model or MODEL, options.gpu or GPU, **device_options(options))
@@ -178,7 +195,13 @@ def device_options(options: Options) -> dict[str, Any]:
         given[key] = getattr(options, key)
     for key in ("kv_tokens", "kv_blocks", "kv_memory_bytes", "engine_log"):
         given[key] = getattr(options, key)
+    given["exempt"] = _listed(options.skip_layers)
     return {key: value for key, value in given.items() if value is not None}
+
+
+def _listed(text: str | None) -> tuple[str, ...] | None:
+    """The parts of a list, without blanks."""
+    return None if text is None else tuple(filter(None, map(str.strip, text.split(","))))
 
 
 def one_load(options: Options) -> None:
@@ -198,6 +221,8 @@ def one_load(options: Options) -> None:
         raise SpecError("--samples and --beam contradict each other: give one")
     if options.beam_death is not None and options.beam is None:
         raise SpecError(f"--beam-death is {options.beam_death}, but there is no --beam")
+    if options.truncate is not None:
+        parse_truncation(options.truncate)
     if options.concurrency is not None and options.closed_loop:
         raise SpecError("--concurrency and --closed-loop contradict each other: give one")
     if options.seeds > 1 and options.rate is None:
@@ -207,7 +232,9 @@ def one_load(options: Options) -> None:
 
 
 def sampled(trace: Trace, options: Options, seed: int) -> Trace:
-    """The trace with the samples or beams that were asked for."""
+    """The trace with prompts cut, and with the samples or beams, as was asked for."""
+    if options.truncate is not None:
+        trace = truncated(trace, options.truncate)
     if options.samples is not None:
         return with_samples(trace, options.samples)
     if options.beam is not None:

@@ -1,0 +1,75 @@
+"""``paged:groups=…``, KV formats by layer and ``--truncate`` on the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from command import pagedsim, refused, results
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+_SHORT = ("chat", "--limit", 25, "--steptime", "constant:ms=20", "--max-len", 8192)
+_GEMMA = ("--model", "gemma-3-27b", "--gpu", "h100", "--kv-cache-memory-bytes", 4 << 30)
+_OSS = ("--model", "gpt-oss-20b", "--gpu", "h100", "--kv-cache-memory-bytes", 1 << 30)
+
+
+def test_a_mixed_model_is_compared_with_groups_and_without() -> None:
+    runs = results("compare", *_SHORT, *_GEMMA)["runs"]
+    assert [run["name"] for run in runs] == [
+        "contiguous:place=buddy,reserve=max",
+        "paged:block=16,groups=full",
+        "paged:block=16,groups=on",
+    ]
+    assert ["padding" in run["memory"] for run in runs] == [False, True, True]
+    assert runs[1]["memory"]["outside"] > 10 * runs[2]["memory"]["outside"]
+    said = pagedsim("compare", *_SHORT, *_GEMMA).out
+    assert "~ outside" in said
+    assert "in step times all layers are counted as full attention" in " ".join(said.split())
+    assert max(map(len, said.splitlines())) <= 80
+
+
+def test_one_run_shows_eight_terms() -> None:
+    said = pagedsim("replay", *_SHORT, *_GEMMA, "--allocator", "paged:groups=on", "--check").out
+    assert "lost by narrow groups' blocks" in said
+    assert "tokens no layer will read again" in said
+
+
+def test_layers_with_a_format_of_their_own() -> None:
+    fp8 = (*_SHORT, *_OSS, "--kv-dtype", "fp8", "--allocator", "paged:groups=on")
+    plain, kept = (
+        results("replay", *fp8, *more)["runs"][0]
+        for more in ((), ("--kv-dtype-skip-layers", "sliding_window"))
+    )
+    ratio = plain["capacity_tokens"] / kept["capacity_tokens"]
+    assert ratio == pytest.approx(1.5, rel=1e-3)  # half of the layers are twice as wide
+    said = refused("replay", *_SHORT, *_OSS, "--kv-dtype-skip-layers", "sliding_window")
+    assert "give --allocator paged:groups=on" in said
+    said = refused("replay", *fp8, "--kv-dtype-skip-layers", "99")
+    assert "has no layer '99'" in said
+    assert "keeps no KV as int4" in refused("replay", *fp8, "--kv-dtype", "int4")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--truncate", "first:9"), "truncate is 'first:9', must be last:N or middle:N"),
+        (("--truncate", "last:0"), "N must be >= 1"),
+        (("--allocator", "paged:groups=some"), "groups is some, must be on, full or off"),
+        (("--allocator", "paged:groups=on", "--samples", "2"), "use paged or paged:prefix=on"),
+    ],
+)
+def test_what_is_refused(more: Any, said: str) -> None:
+    assert said in refused("replay", *_SHORT, *_GEMMA, *more)
+
+
+def test_truncation_is_said() -> None:
+    whole, cut = (
+        results("replay", *_SHORT, "--kv-tokens", 60_000, *more)
+        for more in ((), ("--truncate", "last:500"))
+    )
+    assert whole["trace"]["notes"] == []
+    (note,) = cut["trace"]["notes"]
+    assert note.startswith("truncate last:500: ")
+    assert cut["trace"]["prompt_tokens"] < whole["trace"]["prompt_tokens"]
+    assert cut["runs"][0]["finished"] == 25

@@ -312,6 +312,16 @@ def test_the_waste_of_windows() -> None:
     assert jenga.waste(2 / 3, window, length) == pytest.approx(1 - kept / (3 * length))
 
 
+def test_an_engine_without_groups_holds_what_no_window_reaches() -> None:
+    short = replace(jenga.Settings(), requests=8)
+    without, with_groups = (
+        jenga.held_outside("Gemma-3-27B", mode, short) for mode in ("full", "on")
+    )
+    assert 60 < without < 84  # of 52 of 62 layers
+    assert 0 <= with_groups < 1
+    assert jenga.held_outside("Ministral-8B", "on", short) < 1
+
+
 def test_mooncake(shared: Path) -> None:
     path = shared / "traces" / "mooncake" / "conversation_trace.jsonl"
     bench = Bench(traces={"mooncake-conversation": str(path)})

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pagedsim.analysis.experiments.catalogue import FIELD, PAPERS, find
-from pagedsim.analysis.experiments.experiment import Outcome, Row
+from pagedsim.analysis.experiments.experiment import Bench, Outcome, Row
 from pagedsim.present import figures
 
 
@@ -42,5 +42,7 @@ def test_numbers_far_apart_are_on_a_logarithmic_axis() -> None:
 
 def test_every_quick_experiment_can_be_drawn(tmp_path: Path) -> None:
     for name, among in (("table1", PAPERS), ("jenga", PAPERS), ("vllm-39734", FIELD)):
-        figures.save(figures.experiment(find(name, among).run()), tmp_path / f"{name}.png")
+        figures.save(
+            figures.experiment(find(name, among).run(Bench(quick=True))), tmp_path / f"{name}.png"
+        )
         assert (tmp_path / f"{name}.png").stat().st_size > 5_000

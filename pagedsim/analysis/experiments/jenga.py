@@ -144,7 +144,7 @@ EXPERIMENT = Experiment(
     title="Waste of full-length KV in layers with a sliding window",
     source="Jenga, SOSP 2025",
     settings=Settings(),
-    quick=replace(Settings(), requests=40),
+    quick=replace(Settings(), requests=15),
     measure=measure,
     minutes=0.2,
 )

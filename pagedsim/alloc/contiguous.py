@@ -134,6 +134,11 @@ class Contiguous:
         start, size = self._extent(seq)
         return np.arange(start, start + size, dtype=np.int64)
 
+    def lost(self, seq: Sequence, /) -> Int64:
+        """int64: the slots of a buddy's rounding, right behind its room; O(them)."""
+        start, size = self._extent(seq)
+        return np.arange(start + size, start + self._space.rounded(size), dtype=np.int64)
+
     def largest_hole(self) -> int:
         """The largest reservation that would be granted now, 0 if none."""
         return self._space.largest()

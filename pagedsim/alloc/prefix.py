@@ -89,6 +89,12 @@ class PrefixPaged(Tables):
         """Tokens of the blocks that would be hit."""
         return len(self.hits(seq)) * self.block
 
+    def kept(self) -> Int64:
+        """int64: slots of the free blocks that have a key. O(blocks)."""
+        blocks = np.flatnonzero((self._all_holders == 0) & (self._all_key >= 0))
+        slots: Int64 = (blocks[:, None] * self.block + np.arange(self.block)).ravel()
+        return slots
+
     def admit(self, seq: Sequence, tokens: int, /, *, whole: int = 0, spare: int = 0) -> bool:
         """Take the hits, and new blocks for the rest of `tokens`.
 

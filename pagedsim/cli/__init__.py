@@ -120,6 +120,7 @@ def _register() -> None:
         check,
         curve,
         lesson,
+        map,
         paper,
         plan,
         replay,
@@ -135,6 +136,7 @@ def _register() -> None:
     app.command("curve")(curve.curve)
     app.command("field")(paper.field)
     app.command("lesson")(lesson.lesson)
+    app.command("map")(map.map_)
     app.command("paper")(paper.paper)
     app.command("plan")(plan.plan)
     app.command("replay")(replay.replay)

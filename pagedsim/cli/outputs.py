@@ -13,6 +13,7 @@ from pathlib import Path
 from pagedsim.analysis import series
 from pagedsim.analysis.report import Report
 from pagedsim.analysis.results import Result
+from pagedsim.analysis.scene.values import Scene
 from pagedsim.errors import InputError, SpecError
 from pagedsim.present import formats
 from pagedsim.present.progress import busy
@@ -74,8 +75,14 @@ def target(path: str, number: int = 0) -> str:
     return os.path.realpath(path)
 
 
-def write(result: Result, reports: Sequence[Report], files: Files, no_color: bool) -> list[str]:
-    """Write `files`; what there is to say about them."""
+def write(
+    result: Result,
+    reports: Sequence[Report],
+    files: Files,
+    no_color: bool,
+    scene: Callable[[], tuple[Scene | None, str]],
+) -> list[str]:
+    """Write `files`; what there is to say about them. `scene` makes the map of a report."""
     said = []
     for key, write_table in _TABLES.items():
         path = files.get(key)
@@ -93,9 +100,9 @@ def write(result: Result, reports: Sequence[Report], files: Files, no_color: boo
             figures.save(figures.overview(reports), target(path))
     if (path := files.get("report")) is not None:
         with busy("writing the report", no_color=no_color):
-            from pagedsim.present import page
+            from pagedsim.present import memory_map, page
 
-            page.save(result, reports, target(path))
+            page.save(result, reports, target(path), memory_map.section(*scene()))
     if (path := files.get("perfetto")) is not None:
         with busy("writing the timeline", no_color=no_color):
             from pagedsim.present import perfetto

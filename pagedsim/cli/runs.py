@@ -11,11 +11,13 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pagedsim.analysis import results, span
 from pagedsim.analysis.report import Report, result
 from pagedsim.analysis.results import Result
+from pagedsim.analysis.scene.glimpse import glimpse
 from pagedsim.analysis.seeds import over_seeds
 from pagedsim.analysis.simulate import (
     GPU,
@@ -47,22 +49,29 @@ def execute(
 
     `given` are the allocators of the command line, `default` those that run where there are none.
     """
-    taken = {os.path.realpath(path): "the trace"}
-    if options.engine_log is not None:
-        taken[os.path.realpath(options.engine_log)] = "the engine's log"
     files = {**files, "json": options.json, "figure": options.figure, "report": options.report}
     files["perfetto"] = options.perfetto
-    writable(files, taken, len(given or default))
+    writable(files, inputs(path, options), len(given or default))
     command = masked(shlex.join(["pagedsim", *sys.argv[1:]]))
     allocators, options, setup = prepared(given, default, options, command)
     base = load(path, zero_output=options.zero_output, limit=options.limit)  # type: ignore[arg-type]
     total = len(base) * len(allocators) * options.seeds
     with Progress(total, "replaying", no_color=options.no_color) as progress:
         reports, found = answered(base, allocators, options, replace(setup, progress=progress))
-    said = write(found, reports, files, options.no_color)
+    first = loaded(base, options, options.seed)
+    scene = partial(glimpse, reports, first, allocators, setup)
+    said = write(found, reports, files, options.no_color, scene)
     if options.json is not None:
         results.write(target(options.json), found)
     return found, said
+
+
+def inputs(path: str, options: Options) -> dict[str, str]:
+    """The files that are read, by their real paths."""
+    taken = {os.path.realpath(path): "the trace"}
+    if options.engine_log is not None:
+        taken[os.path.realpath(options.engine_log)] = "the engine's log"
+    return taken
 
 
 def prepared(
@@ -262,6 +271,7 @@ __all__ = [
     "answered",
     "device_options",
     "execute",
+    "inputs",
     "loaded",
     "one_load",
     "prepared",

@@ -12,9 +12,9 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -27,7 +27,7 @@ from pagedsim.present.labels import labels
 from pagedsim.present.numbers import bytes_, count, per_cent, plain, requests, significant
 from pagedsim.present.page_data import series
 from pagedsim.present.page_table import facts, table
-from pagedsim.present.palette import COLORS, IDLE_DARK, ON_TERMS, line
+from pagedsim.present.palette import COLORS, IDLE_DARK, ON_TERMS, SEQUENCE_COLORS, line
 
 if TYPE_CHECKING:
     from pagedsim.analysis.report import Report
@@ -36,11 +36,17 @@ if TYPE_CHECKING:
 SHORT = 26  # characters of a run's name where it is said again and again
 
 
-def page(result: Result, reports: Sequence[Report]) -> str:
-    """The whole file as text; `reports` are those that `result` was made of, in its order."""
+def page(
+    result: Result, reports: Sequence[Report], pool_map: Mapping[str, Any] | None = None
+) -> str:
+    """The whole file as text; `reports` are those that `result` was made of, in its order.
+
+    `pool_map`: what a memory map is made from (`memory_map.section`), or why there is none.
+    """
     made = environment()
     data = json.dumps({"runs": series(reports)}, separators=(",", ":"), allow_nan=False)
-    scripts = [plotly(), source("report.js")]
+    pool_map = {"shows": "", **(pool_map or {})}
+    scripts = [plotly(), source("report.js"), *map(str, pool_map.get("map_scripts", ()))]
     return made.get_template("report.html").render(
         result=result,
         runs=result.runs,
@@ -53,17 +59,23 @@ def page(result: Result, reports: Sequence[Report]) -> str:
         facts=[facts(run) for run in result.runs],
         commands=list(dict.fromkeys(r.provenance.command for r in result.runs)),
         definitions=DEFINITIONS,
-        style=Markup(source("report.css")),
+        style=Markup(source("report.css") + source("map.css")),
         scripts=[Markup(script) for script in scripts],
         policy=policy(scripts),
         data=inert(data),
+        **pool_map,
     )
 
 
-def save(result: Result, reports: Sequence[Report], path: str | os.PathLike[str]) -> None:
+def save(
+    result: Result,
+    reports: Sequence[Report],
+    path: str | os.PathLike[str],
+    pool_map: Mapping[str, Any] | None = None,
+) -> None:
     """Write the page whole or not at all."""
     formats.suffix(path, formats.PAGES)
-    text = page(result, reports)
+    text = page(result, reports, pool_map)
     with write_whole(path) as file:
         file.write(text.encode())
 
@@ -90,6 +102,7 @@ def environment() -> Environment:
         "COLORS": COLORS,
         "ON_TERMS": ON_TERMS,
         "IDLE_DARK": IDLE_DARK,
+        "SEQUENCE_COLORS": SEQUENCE_COLORS,
         "line": line,
     }
     return made

@@ -26,6 +26,10 @@ ON_TERMS = {  # the colour of a text on each
     term: "#16191D" if term in ("reserved", "cached", "idle") else "#FFFFFF" for term in GROUP_TERMS
 }
 RUN_COLORS = ("#8D1AFB", "#E27C16", "#30A88C", "#D2003F", "#8F87F7", "#A23995")
+SEQUENCE_COLORS = (  # in the map, where every kind of waste has its own colour too
+    *("#6644FF", "#44CC88", "#991166", "#DD88BB"),
+    *("#116600", "#BB88FF", "#77AA33", "#6633AA"),
+)
 DASHES = ("solid", "dash", "dot", "dashdot")
 INK, FAINT, RULE = "#16191D", "#5B6470", "#D5DAE0"
 
@@ -64,6 +68,7 @@ __all__ = [
     "ON_TERMS",
     "RULE",
     "RUN_COLORS",
+    "SEQUENCE_COLORS",
     "TERM_COLORS",
     "Line",
     "line",

@@ -168,6 +168,24 @@ class SupportsSlots(Protocol):
 
 
 @runtime_checkable
+class SupportsKept(Protocol):
+    """An allocator that can show where content lies that it keeps for nobody."""
+
+    def kept(self) -> Int64:
+        """int64[``usage().cached``]: the slots of that content, in any order; O(blocks)."""
+        ...
+
+
+@runtime_checkable
+class SupportsLost(Protocol):
+    """An allocator that can show which slots are lost in rounding."""
+
+    def lost(self, seq: Sequence, /) -> Int64:
+        """int64: those held for `seq` that never hold a token; all of them add up to the usage."""
+        ...
+
+
+@runtime_checkable
 class SupportsHoles(Protocol):
     """An allocator whose free slots can be too scattered to use."""
 
@@ -208,6 +226,8 @@ __all__ = [
     "SupportsForesight",
     "SupportsFork",
     "SupportsHoles",
+    "SupportsKept",
+    "SupportsLost",
     "SupportsSlots",
     "Usage",
     "evicted",

@@ -14,6 +14,7 @@ from pagedsim.present.palette import (
     IDLE_DARK,
     ON_TERMS,
     RUN_COLORS,
+    SEQUENCE_COLORS,
     line,
 )
 
@@ -68,8 +69,9 @@ def contrast(one: str, other: str) -> float:
         list(COLORS.values()),
         [IDLE_DARK if term == "idle" else colour for term, colour in COLORS.items()],
         RUN_COLORS,
+        SEQUENCE_COLORS,
     ],
-    ids=["terms", "terms on dark", "runs"],
+    ids=["terms", "terms on dark", "runs", "sequences"],
 )
 def test_every_two_are_told_apart(colours: list[str], eye: str) -> None:
     seen = {colour: lab(EYES[eye] @ linear(colour)) for colour in colours}

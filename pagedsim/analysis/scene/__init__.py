@@ -1,0 +1,1 @@
+"""Scenes: a pool step by step over a stretch of time, for the memory map."""

@@ -18,6 +18,7 @@ from pagedsim.device import Roofline, find_model, make_device
 from pagedsim.device.sizing import size
 from pagedsim.device.work import pairs
 from pagedsim.errors import DeviceError
+from pagedsim.present import lesson as present
 from pagedsim.present.numbers import bytes_, per_cent, significant
 from pagedsim.protocols import Load
 from pagedsim.trace import Trace
@@ -94,6 +95,19 @@ def test_7_card(page: Any) -> None:
         assert (left >= 0) == (fit >= batch)
         held = batch * -(-length // device.block)
         assert left == (device.blocks - 1 - held) * device.block * device.kv_bytes_per_token
+
+
+def test_7_says_on_which_side_of_the_edge_it_is(page: Any) -> None:
+    label = "return document.querySelector('[data-number=\\'card.left\\']')"
+    label += ".previousElementSibling.textContent"
+    texts = present.texts("en")["card"]
+    chosen = {"card": "RTX4090", "model": "Llama-2-7B", "precision": "fp16", "batch": 1}
+    for length, words in ((128, texts["left"]), (131072, texts["over"]), (4096, texts["left"])):
+        shown(page, "card", [{**chosen, "length": length}])
+        assert page.execute_script(label) == words
+    shown(page, "card", [{"model": "Llama-3.1-70B"}])
+    said_so = "return document.querySelector('#card-picture').textContent"
+    assert page.execute_script(said_so) == present.texts("en")["script"]["too_large"]
 
 
 def test_8_intensity(page: Any) -> None:

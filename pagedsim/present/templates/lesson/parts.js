@@ -72,8 +72,15 @@ const parts = (() => {
     return found;
   }
 
+  // 1.5k, 2M, 3·10⁹: beyond millions there is no letter that everyone knows.
   function short(value) {
-    for (const [unit, name] of [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (value >= 1e9) {
+      const power = Math.floor(Math.log10(value) + 1e-9);
+      const above = [...String(power)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("");
+      const times = Number((value / 10 ** power).toPrecision(3));
+      return times === 1 ? `10${above}` : `${times}·10${above}`;
+    }
+    for (const [unit, name] of [[1e6, "M"], [1e3, "k"]]) {
       if (value >= unit) return `${Number((value / unit).toPrecision(3))}${name}`;
     }
     return String(Number(value.toPrecision(3)));

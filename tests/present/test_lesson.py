@@ -81,18 +81,20 @@ def test_every_text_and_number_is_used(numbers: Lesson, lang: str) -> None:
 
 
 def test_numbers_of_the_texts_are_worked_out(numbers: Lesson) -> None:
-    """No text has a number of its own, but sections, halves and the 16 bits of names."""
+    """No text has a number of its own, but layers, sections, examples and formats."""
     facts = present.facts(numbers)
     assert facts["grid_ratio"] == "7.5"
     assert facts["work_dots"] == "1,365.67"
     assert facts["work_projections"] == "1,024.5"
     assert facts["model_token"] == "512 KiB"
     assert facts["long_bytes"] == "64 GiB"
-    for key, value in keys("en").items():
-        if key.endswith((".text", ".notice", ".takeaway")):
-            plain = re.sub(r"\{\w+\}", "", value)
-            found = re.findall(r"\d[\d,.]*\d|\d", plain)
-            assert set(found) <= {"1", "2", "9", "90", "100", "16"}, key
+    assert facts["utilization"] == "90"
+    known = {"1", "2", "8", "9", "10", "16", "1,000"}  # 8 heads are drawn, 1,000 tokens asked for
+    for lang in present.LANGUAGES:
+        for key, value in keys(lang).items():
+            if isinstance(value, str) and not key.startswith("calculator.example"):
+                plain = re.sub(r"\{\w+\}|fp16|fp8|int4", "", value)
+                assert set(re.findall(r"\d[\d,.]*\d|\d", plain)) <= known, key
 
 
 def test_chinese_terms_are_those_of_the_glossary() -> None:

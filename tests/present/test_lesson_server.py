@@ -144,6 +144,17 @@ def test_8_intensity(page: Any) -> None:
         assert found["rate"] == (rate, significant(rate))
 
 
+def test_8_one_conversation_alone_uses_less_than_a_hundredth(page: Any) -> None:
+    """... of what any of the cards can calculate, with any of the models: the lesson says so."""
+    settings = [
+        {"card": card, "model": model, "batch": 1, "context": 2048}
+        for card in memory.CARDS
+        for model in memory.MODELS
+    ]
+    for found in shown(page, "intensity", settings):
+        assert found["decode.use"][0] < 0.01
+
+
 def test_9_kinds(page: Any) -> None:
     base = find_model("llama-2-7b")
     latent = find_model("deepseek-v2").mla

@@ -148,6 +148,11 @@ def _device(model: Model, gpu: Gpu, dtype: str) -> Device:
     return make_device(model, gpu, kv_dtype=dtype, block=BLOCK)
 
 
+def utilization() -> float:
+    """The share of a card that the rooms are worked out for."""
+    return _device(find_model(KINDS_OF), find_gpu(CARDS[-1]), DTYPES[0]).utilization
+
+
 def kinds() -> list[Kind]:
     """MHA, GQA, MQA and MLA on the shape of `KINDS_OF`, the last with `LATENT`'s latent."""
     base, latent = find_model(KINDS_OF), find_model(LATENT).mla
@@ -186,4 +191,5 @@ __all__ = [
     "kinds",
     "models",
     "rooms",
+    "utilization",
 ]

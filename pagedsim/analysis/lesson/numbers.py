@@ -21,6 +21,7 @@ from pagedsim.analysis.lesson.memory import (
     kinds,
     models,
     rooms,
+    utilization,
 )
 from pagedsim.analysis.lesson.replays import Replays, replays
 from pagedsim.device.dtypes import kv_format
@@ -40,6 +41,7 @@ class Lesson:
     attention: Attention
     dtypes: dict[str, int]  # bits of a number
     block: int
+    utilization: float
     models: list[ModelNumbers]
     cards: list[CardNumbers]
     rooms: list[Room]
@@ -55,6 +57,7 @@ def lesson(progress: Callable[[int, int], None] | None = None) -> Lesson:
         attention=attention(),
         dtypes={name: int(kv_format(name).element * 8) for name in DTYPES},
         block=BLOCK,
+        utilization=utilization(),
         models=models(),
         cards=cards(),
         rooms=rooms(),

@@ -62,8 +62,10 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Replays:
-    """All of them, and what they have in common."""
+    """All of them, and what they have in common; times are a roofline's, an estimate."""
 
+    model: str
+    card: str
     pool: int
     requests: int
     gap_ns: int
@@ -98,6 +100,8 @@ def replays(progress: Callable[[int, int], None] | None = None) -> Replays:
         if progress is not None:
             progress(done, len(plan))
     return Replays(
+        model=device.model.name,
+        card=device.gpu.name,
         pool=POOL,
         requests=REQUESTS,
         gap_ns=GAP_NS,

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from browsers import asked, opened, press, screen, until
 
+from pagedsim.analysis.lesson.numbers import Lesson
 from pagedsim.present import lesson as present
 from pagedsim.present.numbers import bytes_, per_cent, significant
 
@@ -55,6 +56,22 @@ def test_nothing_is_wider_than_the_screen(
         ".map((each) => parseFloat(getComputedStyle(each).fontSize)))"
     )
     assert browser.execute_script(small) >= 11
+
+
+def test_at_first_it_shows_what_its_texts_say(
+    browser: Any, pages: dict[str, Path], numbers: Lesson
+) -> None:
+    opened(browser, pages["en"])
+    facts = present.facts(numbers)
+    texts = browser.execute_script(
+        "return Object.fromEntries([...document.querySelectorAll('[data-number]')]"
+        ".map((each) => [each.dataset.number, each.textContent]))"
+    )
+    assert texts["formula.token"] == texts["calculator.token"] == facts["model_token"]
+    assert texts["calculator.all"] == texts["calculator.one"] == "2 GiB"
+    assert texts["grid.computed"] == facts["grid_without"]
+    assert texts["card.left"] != "–"
+    assert texts["intensity.decode.use"].startswith("decode: limited by the speed of memory")
 
 
 def test_every_control_moves_with_the_keyboard(browser: Any, pages: dict[str, Path]) -> None:

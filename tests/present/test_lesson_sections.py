@@ -50,6 +50,11 @@ def test_2_what_never_changes(page: Any) -> None:
             " [...document.querySelectorAll(`#${id} tbody tr`)].map((row) =>"
             " [...row.querySelectorAll('td')].map((td) => td.textContent)))"
         )
+        shades = page.execute_script(
+            "return ['same-without', 'same-with'].map((id) => ['computed', 'read'].map((kind) =>"
+            " document.querySelectorAll(`#${id} tr.${kind}`).length))"
+        )
+        assert shades == [[tiny.WORDS, 0], [1, tiny.WORDS - 1]]
         rows = np_rows(whole.keys[layer], whole.values[layer])
         assert cells == [rows, rows]
         settings = [{"layer": layer, "swap": at} for at in range(tiny.WORDS)]

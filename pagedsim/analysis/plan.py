@@ -17,6 +17,7 @@ from pagedsim.analysis.plan_run import Runner
 from pagedsim.analysis.plan_search import Bracket
 from pagedsim.analysis.plan_slo import Objective
 from pagedsim.analysis.plan_trials import Impossible, Trials
+from pagedsim.analysis.processes import in_processes
 from pagedsim.analysis.simulate import Setup
 from pagedsim.errors import DeviceError
 
@@ -64,10 +65,7 @@ def answers(
     if jobs == 1 or len(candidates) == 1:
         yield from (answer(candidate, question, told=told) for candidate in candidates)
         return
-    from joblib import Parallel, delayed
-
-    work = Parallel(n_jobs=min(jobs, len(candidates)), return_as="generator")
-    yield from work(delayed(answer)(candidate, question) for candidate in candidates)
+    yield from in_processes(answer, [(candidate, question) for candidate in candidates], jobs)
 
 
 def answer(

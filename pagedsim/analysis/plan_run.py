@@ -46,9 +46,8 @@ class Runner:
 
         With `full`, averages end when nobody waits for admission any more.
         """
-        setup = replace(self.setup, progress=self.told, concurrency=concurrency)
-        if concurrency:
-            setup = replace(setup, closed_loop=False)
+        closed = self.setup.closed_loop and not concurrency
+        setup = replace(self.setup, progress=self.told, concurrency=concurrency, closed_loop=closed)
         reports = [run(trace, self.configuration.allocator, setup) for trace in traces]
         timed = [_full(report) for report in reports] if full else reports
         return facts(reports, timed, self.objective, at=at, rate=rate, options=options)

@@ -82,6 +82,9 @@ def _asked(
     jobs: int,
     notes: list[str],
 ) -> WhatIf:
+    from functools import partial
+
+    from pagedsim.analysis.processes import in_processes
     from pagedsim.analysis.requests import trace_info
     from pagedsim.analysis.whatif import PRESENT, gain, ranked, stacked, tried
     from pagedsim.analysis.whatif_changes import changes
@@ -105,11 +108,9 @@ def _asked(
         if jobs == 1:
             results = [replay(*case) for case in cases]
         else:
-            from joblib import Parallel, delayed
-
-            work = Parallel(n_jobs=jobs, return_as="generator")
             results = []
-            for one in work(delayed(tried)(*case, trace, by, **given) for case in cases):
+            work = [(*case, trace, by) for case in cases]
+            for one in in_processes(partial(tried, **given), work, jobs):
                 results.append(one)
                 progress(len(trace))
         now, *rest = results

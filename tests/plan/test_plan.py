@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 
 import pytest
@@ -12,7 +14,8 @@ from pagedsim.analysis.plan_binds import WORDS
 from pagedsim.analysis.plan_load import generated, recorded
 from pagedsim.analysis.plan_result import Answer
 from pagedsim.analysis.plan_slo import parse
-from pagedsim.errors import SpecError
+from pagedsim.analysis.processes import in_processes
+from pagedsim.errors import InputError, SpecError
 from pagedsim.trace import load
 from pagedsim.trace.trace import Trace
 
@@ -206,6 +209,44 @@ def test_a_trace_without_a_rate_says_so() -> None:
     together = Trace.build("one", [0, 0, 0], [8] * 3, [10] * 3)
     with pytest.raises(SpecError, match="arrive at one time"):
         recorded(together)
+
+
+def test_sessions_that_wait_for_answers_are_planned_too() -> None:
+    trace = load("agent", limit=60)
+    configuration = server(
+        steptime="roofline", device={"kv_tokens": 400_000}, allocator="paged:prefix=on"
+    )
+    configuration = replace(configuration, max_len=131_072, closed_loop=True)
+    question = Question(load=recorded(trace), objective=parse("ttft_p90<1s, e2e_max<1us"))
+    found = answer(Candidate(configuration=configuration), question)
+    assert "e2e_max<1us" in found.impossible
+    assert "with one request at a time" in found.impossible
+    question = replace(question, objective=parse("queue_p90<100ms"))
+    found = answer(Candidate(configuration=configuration), question)
+    assert found.passes is not None
+    assert found.unlimited or found.fails is not None
+
+
+def test_a_process_that_is_killed_is_an_error_and_no_hang() -> None:
+    with pytest.raises(InputError, match="a process was killed at its work"):
+        list(in_processes(_killed, [(at,) for at in range(4)], 2))
+    assert list(in_processes(_doubled, [(1,), (2,), (3,)], 2)) == [2, 4, 6]
+    with pytest.raises(SpecError, match="not one"):
+        list(in_processes(_refused, [(1,), (2,)], 2))
+
+
+def _killed(at: int) -> int:
+    if at == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return at
+
+
+def _doubled(at: int) -> int:
+    return 2 * at
+
+
+def _refused(at: int) -> int:
+    raise SpecError("not one")
 
 
 def test_several_processes_give_the_same_answers() -> None:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pagedsim.analysis.simulate import ALLOCATORS, GPU, MODEL, Setup, allocator_of
+from pagedsim.analysis.simulate import ALLOCATORS, GPU, MODEL, Setup
 from pagedsim.device.device import make_device
 from pagedsim.device.tables import find_gpu, find_model
-from pagedsim.specs import make_scheduler, make_steptime
+from pagedsim.specs import make_allocator, make_scheduler, make_steptime
 
 # Options of `make_device` that say how large the pool is, so that it is no estimate.
 STATED = ("kv_tokens", "kv_blocks", "kv_memory_bytes", "engine_log")
@@ -51,7 +51,7 @@ class Configuration:
             **more,
         ).resolved()
         assert made.max_len is not None
-        allocator_of(self.allocator, made)
+        make_allocator(self.allocator, tokens=device.capacity_tokens, max_len=made.max_len)
         make_scheduler(
             self.scheduler, max_seqs=device.max_seqs, max_batched_tokens=device.max_batched_tokens
         ).check(made.max_len)
@@ -66,10 +66,10 @@ class Configuration:
             (find_model(self.model).name, f"{cards}x {gpu}" if cards > 1 else gpu, self.allocator)
         )
 
-    def estimates(self) -> tuple[str, ...]:
-        """What of a run under it is estimated, in words."""
+    def estimates(self, *, pool: bool = True) -> tuple[str, ...]:
+        """What of a run under it is estimated, in words; without `pool` its pool does not count."""
         said = []
-        if not any(key in self.device for key in STATED):
+        if pool and not any(key in self.device for key in STATED):
             said.append("Pool sizes are estimates")
         if self.steptime.startswith("roofline"):
             said.append("Step times are a roofline estimate, not measured")

@@ -9,6 +9,7 @@ from typing import Any
 
 from pagedsim.analysis.configuration import Configuration
 from pagedsim.analysis.plan_advice import advice
+from pagedsim.analysis.plan_binds import MEMORY
 from pagedsim.analysis.plan_find import FINDS
 from pagedsim.analysis.plan_load import Offered
 from pagedsim.analysis.plan_rate import Rates
@@ -80,7 +81,7 @@ def answer(
     runner = Runner(
         configuration=configuration, setup=setup, objective=question.objective, told=told
     )
-    known = _known(configuration, setup)
+    known = _known(configuration, setup, sized=question.find == "kv-tokens")
     if question.find == RATE:
         return _rate(candidate, question, runner, known)
     return _other(question, runner, known)
@@ -148,7 +149,7 @@ def _other(question: Question, runner: Runner, known: dict[str, Any]) -> Answer:
         unlimited=fails is None,
         passes=passes,
         fails=fails,
-        binds=fails.binds if fails is not None else "",
+        binds="" if fails is None else MEMORY if fails.holds else fails.binds,
         replicas=replicas,
         gpus=(replicas or 1) * runner.setup.device.tp * runner.setup.device.pp,
     )
@@ -178,7 +179,8 @@ def _cost(
     )
 
 
-def _known(configuration: Configuration, setup: Setup) -> dict[str, Any]:
+def _known(configuration: Configuration, setup: Setup, *, sized: bool) -> dict[str, Any]:
+    """What there is to say of a candidate before anything runs; `sized`: its pool is sought."""
     device = setup.device
     assert device is not None
     assert setup.max_len is not None
@@ -197,7 +199,7 @@ def _known(configuration: Configuration, setup: Setup) -> dict[str, Any]:
             max_batched_tokens=device.max_batched_tokens,
         ),
         "capacity_tokens": device.capacity_tokens,
-        "estimates": configuration.estimates(),
+        "estimates": configuration.estimates(pool=not sized),
         "notes": setup.notes,
     }
 

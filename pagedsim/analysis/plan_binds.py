@@ -101,4 +101,4 @@ def _full_steps_compute(report: Report) -> bool:
     return 2 * arithmetic >= integrals.total(weights)
 
 
-__all__ = ["WORDS", "binds"]
+__all__ = ["MEMORY", "WORDS", "binds"]

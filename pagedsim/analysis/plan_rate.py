@@ -47,7 +47,7 @@ class Rates(Trials):
         load = self._load
         self.saturated = full = self._runner.saturated(load.trace)
         if not full.finished:
-            raise Impossible(f"all {full.refused} requests are refused: no prompt fits")
+            raise Impossible(f"all {full.refused} requests are refused: {self._runner.room()}")
         if full.holds:
             return Bracket(None, None)
         assert full.requests_per_s is not None

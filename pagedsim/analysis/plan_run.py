@@ -52,6 +52,12 @@ class Runner:
         timed = [_full(report) for report in reports] if full else reports
         return facts(reports, timed, self.objective, at=at, rate=rate, options=options)
 
+    def room(self) -> str:
+        """What a request must fit, in words."""
+        device, longest = self.setup.device, self.setup.max_len
+        assert device is not None
+        return f"a pool of {device.capacity_tokens:,} tokens, a maximum length of {longest:,}"
+
     def saturated(self, trace: Trace) -> Replay:
         """All requests at time 0."""
         options = ("--arrivals", "saturate")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pagedsim.cli.options import ONE_RUN, Options, with_options
 from pagedsim.cli.values import counted, measured, one_of, option
-from pagedsim.errors import SpecError
+from pagedsim.errors import DeviceError, SpecError
 
 if TYPE_CHECKING:
     from pagedsim.analysis.configuration import Configuration
@@ -135,6 +136,9 @@ def _plan(
         max_batched_tokens=max_batched_tokens,
     )
     candidates = _priced(made, price or [])
+    for one in made:
+        with suppress(DeviceError):  # said in its row; other errors are found before any run
+            one.setup()
     with busy(f"reading {trace}", no_color=options.no_color):
         question = Question(
             load=offered(trace, options, rated=find != "batch"),

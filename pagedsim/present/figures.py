@@ -172,8 +172,8 @@ def plan(found: Plan, names: Sequence[str]) -> Figure:
     every[-1].set_xlabel(AXES[found.find], fontsize=8, color=FAINT)
     if len(named) > 1:
         draw.lines_legend(figure, every[0])
-    name = f"{plain(found.trace.name, 40)} · {requests(found.trace.requests)}"
-    return _titled(figure, f"What the objective bounds, ◇ the last that holds: {name}")
+    name = f"{plain(found.trace.name, 32)} · {requests(found.trace.requests)}"
+    return _titled(figure, f"{name} · ◇ the last that holds")
 
 
 def experiment(found: Outcome) -> Figure:

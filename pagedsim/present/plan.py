@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -25,6 +27,7 @@ _SOUGHT = {  # headings of what is sought
     "gpus": "fewest\nservers",
     "batch": "outstanding\nrequests",
 }
+WIDTH = 80  # cells of a line of text
 _NAME = 24  # cells of an allocator's name
 _LAST = {  # why there is no failing end
     "kv-tokens": "nothing smaller holds the longest request",
@@ -175,7 +178,10 @@ def _ends(plan: Plan, one: Answer, number: int) -> list[RenderableType]:
     for word, replay in (("holds at", one.passes), ("fails at", one.fails)):
         if replay is None or replay.at is None:
             continue
-        lines.append(Text(f"{name}{word} {_place(plan, replay)}: {_values(bounds, replay)}"))
+        values = _values(bounds, replay)
+        if replay is one.fails and replay.holds:  # what is within serves fewer than it should
+            values += f", but {replay.refused:,} refused"
+        lines.append(_wrapped(f"{name}{word} {_place(plan, replay)}: {values}", len(name)))
         name = " " * len(name)
     if one.unlimited and plan.find != "rate":
         lines.append(Text(f"{name}{_LAST[plan.find]}"))
@@ -218,6 +224,13 @@ def _advised(plan: Plan, one: Answer) -> str:
     else:
         more = f"{significant(advice.rate)}/s (+{100 * advice.gain:.1f} %)"
     return f"of {advice.tried} changes {advice.change} gives the most: {more}"
+
+
+def _wrapped(text: str, indent: int) -> Text:
+    """In lines of a terminal; what goes on stands further in, and no number parts from its unit."""
+    bound = re.sub(r"(?<=[0-9]) (?=\S{1,2}(?:,|$))", "\N{NO-BREAK SPACE}", text)
+    lines = wrap(bound, WIDTH, subsequent_indent=" " * (indent + 2), break_on_hyphens=False)
+    return Text("\n".join(lines).replace("\N{NO-BREAK SPACE}", " "))
 
 
 def _values(bounds: Sequence[Bound], replay: Replay | None) -> str:

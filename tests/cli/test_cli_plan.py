@@ -7,6 +7,7 @@ objective, one at the rate that fails, at most 5 % above, does not.
 from __future__ import annotations
 
 import itertools
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,7 @@ def test_what_cannot_be_is_refused(folder: Path) -> None:
         (("t.csv", *slo, "--json", "no/where.json"), "no folder"),
         (("t.csv", *slo, "--json", "t.csv"), "is the trace as well"),
         (("t.csv", *slo, "-j", 0), "must be a whole number >= 1"),
+        (("chat", *slo, "--allocator", "paged", "--allocator", "pagd"), "did you mean paged?"),
         (("t.csv", *slo, "--find", "peace"), "must be rate or kv-tokens or max-len or gpus or b"),
         (("t.csv", *slo, "--find", "batch", "--price", 1), "no rate to divide it by"),
         (("t.csv", *slo, "--find", "batch", "--closed-loop"), "contradict"),
@@ -147,18 +149,33 @@ def test_several_impossible_candidates_are_each_named(folder: Path) -> None:
     assert "at any rate" in said
 
 
+PRESS = """
+import os, signal
+
+class Press:
+    '''A step-time model that presses Ctrl-C, which every process of the terminal gets.'''
+
+    def __init__(self, after):
+        self.left = after
+
+    def ns(self, load):
+        self.left -= 1
+        if self.left == 0:
+            os.killpg(0, signal.SIGINT)
+        return 10**7
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interrupt_ends_it_at_once(folder: Path, jobs: int) -> None:
-    import signal
-    import time
-
+    Path("press.py").write_text(PRESS)
     many = [word for n in range(1, 9) for word in ("--max-seqs", str(n))]
     args = ("plan", "chat", "--slo", SLO, *many, "-j", str(jobs), "--json", "out.json")
-    with process(*args) as ran:
-        time.sleep(2.5)
-        ran.send_signal(signal.SIGINT)
-        _, err = ran.communicate(timeout=20)
-    assert ran.returncode == 130
+    part = ("--steptime", "press:Press?after=3000")
+    with process(*args, *part, start_new_session=True) as ran:
+        out, err = ran.communicate(timeout=90)
+    assert (ran.returncode, out) == (130, b"")
     assert err.decode().strip().splitlines()[-1] == "interrupted"
     assert not Path("out.json").exists()
 

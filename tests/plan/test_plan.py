@@ -137,7 +137,9 @@ def test_requests_of_one_moment_stay_together_at_any_rate() -> None:
 
 def test_when_all_are_refused_that_is_the_reason() -> None:
     found = asked(server(), even(prompt=300), "ttft_p99<2s")
-    assert found.impossible == "all 200 requests are refused: no prompt fits"
+    assert found.impossible == (
+        "all 200 requests are refused: a pool of 1,600 tokens, a maximum length of 200"
+    )
 
 
 def test_a_model_that_does_not_fit_is_an_answer_and_the_others_go_on() -> None:

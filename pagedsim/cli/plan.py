@@ -170,30 +170,14 @@ def _asked(
     notes: Sequence[str],
 ) -> Any:
     """The whole answer; SpecError where there is none for any candidate."""
-    from pagedsim.analysis.plan import answers
     from pagedsim.analysis.plan_result import Plan
     from pagedsim.analysis.requests import trace_info
     from pagedsim.cli.configurations import made_by
-    from pagedsim.present.progress import Progress
 
     load, about = question.load, made_by(options)
-    usual = (30 if question.advice else 10) * len(load.trace) * len(candidates)
-    found: list[Answer] = []
     alone = jobs == 1 or len(candidates) == 1
-    with Progress(0, "replaying" if alone else "planning", no_color=options.no_color) as progress:
-        done = 0
-
-        def told(more: int) -> None:
-            nonlocal done
-            done += more
-            # How many replays a search takes is not known before, but about the same for all.
-            expected = done * len(candidates) // len(found) if found else 0
-            progress.reach(done, max(expected, usual, done))
-
-        for one in answers(candidates, question, jobs=jobs, told=told):
-            found.append(one)
-            if not alone:
-                progress.reach(len(found), len(candidates))
+    watched = _watched if alone else _counted
+    found = watched(candidates, question, jobs, options.no_color)
     if all(one.impossible for one in found):
         raise SpecError(_none(found))
     return Plan(
@@ -206,6 +190,46 @@ def _asked(
         notes=tuple(notes),
         **about(),
     )
+
+
+def _watched(
+    candidates: Sequence[Candidate], question: Question, jobs: int, no_color: bool
+) -> list[Answer]:
+    """Answers one after another in this process, requests counted as they are done."""
+    from pagedsim.analysis.plan import answers
+    from pagedsim.present.progress import Progress
+
+    usual = (30 if question.advice else 10) * len(question.load.trace) * len(candidates)
+    found: list[Answer] = []
+    with Progress(0, "replaying", no_color=no_color) as progress:
+        done = 0
+
+        def told(more: int) -> None:
+            nonlocal done
+            done += more
+            # How many replays a search takes is not known before, but about the same for all.
+            expected = done * len(candidates) // len(found) if found else 0
+            progress.reach(done, max(expected, usual, done))
+
+        for one in answers(candidates, question, jobs=jobs, told=told):
+            found.append(one)  # noqa: PERF402 - `told` counts them as they come
+    return found
+
+
+def _counted(
+    candidates: Sequence[Candidate], question: Question, jobs: int, no_color: bool
+) -> list[Answer]:
+    """Answers from several processes, candidates counted as they are done."""
+    from pagedsim.analysis.plan import answers
+    from pagedsim.present.progress import busy
+
+    found: list[Answer] = []
+    among = f"of {len(candidates)} candidates planned, {jobs} processes"
+    with busy(f"0 {among}", no_color=no_color) as say:
+        for one in answers(candidates, question, jobs=jobs):
+            found.append(one)
+            say(f"{len(found)} {among}")
+    return found
 
 
 def _none(found: Sequence[Answer]) -> str:

@@ -112,16 +112,19 @@ class Progress:
 
 
 @contextmanager
-def busy(what: str, *, no_color: bool = False) -> Iterator[None]:
-    """A spinner on standard error, if that is a terminal, for what may take a second or more."""
+def busy(what: str, *, no_color: bool = False) -> Iterator[Callable[[str], None]]:
+    """A spinner on standard error, if that is a terminal, for what may take a second or more.
+
+    What it yields changes the words.
+    """
     if sys.stderr is None or not sys.stderr.isatty():
-        yield
+        yield lambda _: None
         return
     from pagedsim.present.numbers import plain
     from pagedsim.present.tables import console
 
-    with console(stderr=True, no_color=no_color).status(plain(what, 60)):
-        yield
+    with console(stderr=True, no_color=no_color).status(plain(what, 60)) as status:
+        yield lambda words: status.update(plain(words, 60))
 
 
 __all__ = ["Progress", "busy"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pagedsim.analysis.whatif_result import Tried, WhatIf
 
 _SHARES = ("waste", "waste_of_held", "live", "blocked", "hits")
-_CHANGE = 27  # cells of a change's name
+_CHANGE = 26  # cells of a change's name
 _SHOWN = {"batch", "waste", "ttft_p99", "throughput"}  # have a column anyway
 
 
@@ -53,10 +53,12 @@ def _rows(tried: list[Tried] | tuple[Tried, ...], by: str, heading: str) -> Tabl
     shown = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     shown.add_column(f"\n{heading}", no_wrap=True)
     own = by not in _SHOWN
-    headings = [f"{by}\n{unit(by)}"] if own else []
-    headings += ["gain\n%", "batch\nmean", "waste\n%", "TTFT s\np99", "output\ntok/s", "\nGPUs"]
+    headings = [f"value\n{unit(by)}"] if own else []
+    headings += ["gain\n%", "batch\nmean", "waste\n%", "TTFT s\np99", "output\ntok/s"]
     for text in headings:
         shown.add_column(text, justify="right", no_wrap=True)
+    if many := len({one.gpus for one in tried}) > 1:
+        shown.add_column("\nGPUs", justify="right", no_wrap=True)
     stack = heading == "add"
     cut = any(one.refused or one.truncated for one in tried)
     if cut:
@@ -72,8 +74,8 @@ def _rows(tried: list[Tried] | tuple[Tried, ...], by: str, heading: str) -> Tabl
             per_cent(one.waste),
             significant(one.ttft_p99_s),
             significant(one.output_tokens_per_s),
-            count(one.gpus),
         ]
+        row += [count(one.gpus)] if many else []
         row += [count(one.refused + one.truncated)] if cut else []
         row += ["yes" if one.kept else "no"] if stack else []
         shown.add_row(*map(Text, row))

@@ -46,6 +46,16 @@ def test_the_present_is_what_replay_gives(folder: Path) -> None:
     assert found["seed"] == 4
 
 
+def test_nothing_is_cut_where_there_are_many_columns(folder: Path) -> None:
+    args = ("t.csv", "--max-len", 1500, "--kv-tokens", 2000, "--rate-scale", 5)
+    said = pagedsim("whatif", *args, "--by", "normalized_mean", "--stack")
+    assert said.code == 0, said.err
+    assert max(map(len, said.out.splitlines())) <= 80
+    assert "served" in said.out
+    assert "…" not in said.out
+    assert "GPUs" in pagedsim("whatif", "t.csv").out
+
+
 def test_outstanding_requests_are_a_load_too(folder: Path) -> None:
     found = answer("t.csv", "--max-len", 4096, "--concurrency", 2, "--by", "batch")
     assert found["present"]["batch_mean"] <= 2

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pagedsim.cli import trace_cut, trace_fit
+from pagedsim.cli import trace_compare, trace_cut, trace_fit
 from pagedsim.cli.listing import Listing
 from pagedsim.cli.trace_from import from_
 from pagedsim.cli.values import counted, one_of, option
@@ -23,6 +23,7 @@ for _name, _command in (
     ("from", from_),
     ("fit", trace_fit.fit),
     ("make", trace_fit.make),
+    ("compare", trace_compare.compare),
     ("head", trace_cut.head),
     ("sample", trace_cut.sample),
     ("shift", trace_cut.shift),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pagedsim.cli.values import counted, measured, option
 
+if TYPE_CHECKING:
+    from pagedsim.trace.recipe import Recipe
+
+_REQUESTS = 1000  # of a trace from percentiles, where nothing else is said
 _Json = Annotated[
     str | None, option("--json", metavar="FILE", help="write JSON to FILE, - for standard output")
 ]
@@ -55,15 +60,24 @@ def fit(
 
 
 def make(
-    recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="a recipe (TOML) or the name of a bundled one")
-    ],
     out: Annotated[str, option("--out", "-o", metavar="FILE", help="where to write it")],
+    recipe: Annotated[
+        str | None,
+        typer.Argument(metavar="RECIPE", help="a recipe (TOML) or the name of a bundled one"),
+    ] = None,
+    from_percentiles: Annotated[
+        str | None,
+        option(
+            "--from-percentiles",
+            metavar="TEXT",
+            help="instead of a recipe: 'prompt p50=900 p99=6000, output mean=210, rate=5/s'",
+        ),
+    ] = None,
     seed: Annotated[
         int | None, counted("--seed", least=0, most=1 << 62, help="instead of the recipe's seed")
     ] = None,
     requests: Annotated[
-        int | None, counted("--requests", help="instead of the recipe's number, at its rate")
+        int | None, counted("--requests", help="instead of the recipe's number (percentiles: 1000)")
     ] = None,
     scale: Annotated[
         float | None, measured("--scale", most=1e6, help="X times the rate, and the requests")
@@ -74,19 +88,33 @@ def make(
     from pagedsim.cli.outputs import apart
     from pagedsim.cli.trace import report, written, written_line
     from pagedsim.present.progress import busy
-    from pagedsim.trace import bundled, store
+    from pagedsim.trace import store
     from pagedsim.trace.make import make as made
-    from pagedsim.trace.recipe import read
 
     store.check(out)
     apart(out, json)
-    path = Path(recipe)
-    if not path.exists():
-        path = bundled.recipe(recipe) or path
-    with busy(f"making {recipe}"):
-        trace = made(read(path), seed=seed, requests=requests, scale=scale or 1.0)
+    said, notes = _recipe(recipe, from_percentiles)
+    with busy(f"making {recipe or 'the trace'}"):
+        trace = made(said, seed=seed, requests=requests, scale=scale or 1.0)
+        trace = replace(trace, notes=(*trace.notes, *notes))
         store.write(trace, out)
     report(written(trace, out), json, written_line, quiet=out == "-")
+
+
+def _recipe(name: str | None, percentiles: str | None) -> tuple[Recipe, tuple[str, ...]]:
+    """The recipe that is meant, and how what it lacks was filled in."""
+    from pagedsim.errors import SpecError
+    from pagedsim.trace import bundled
+    from pagedsim.trace.percentiles import EXAMPLE, recipe_of
+    from pagedsim.trace.recipe import read
+
+    if (name is None) == (percentiles is None):
+        raise SpecError(f"give either a recipe or --from-percentiles '{EXAMPLE}'")
+    if percentiles is not None:
+        return recipe_of(percentiles, requests=_REQUESTS)
+    assert name is not None
+    path = Path(name)
+    return read(path if path.exists() else bundled.recipe(name) or path), ()
 
 
 def _fitted(found: dict[str, Any], console: Any) -> None:

@@ -1,4 +1,4 @@
-"""``pagedsim verify``: a replay beside a recorded run of a real engine."""
+"""``pagedsim verify``: a replay beside a recorded run of a real engine, or beside its log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pagedsim.cli.values import one_of, option
+from pagedsim.cli.values import number, one_of, option
 from pagedsim.errors import SpecError
 
 if TYPE_CHECKING:
@@ -36,6 +36,26 @@ def verify(
             help="the trace that was run; by default found beside a recording",
         ),
     ] = None,
+    log: Annotated[
+        str | None,
+        option("--log", metavar="FILE", help="an engine's log, to hold a trace's replay against"),
+    ] = None,
+    model: Annotated[
+        str | None, option("--model", metavar="NAME", help="with --log: where the log has none")
+    ] = None,
+    gpu: Annotated[
+        str | None, option("--gpu", metavar="NAME", help="with --log  [a100-80gb]")
+    ] = None,
+    steptime: Annotated[
+        str, option("--steptime", metavar="SPEC", help="with --log: of the replay")
+    ] = "roofline",
+    offset: Annotated[
+        str | None,
+        option("--offset", metavar="S", help="with --log: when the replay begins  [fits best]"),
+    ] = None,
+    figure: Annotated[
+        str | None, option("--figure", metavar="FILE", help="with --log: .png, .svg or .pdf")
+    ] = None,
     engine: Annotated[
         str, one_of("--engine", "fast", "reference", help="which engine replays")
     ] = "fast",
@@ -48,7 +68,34 @@ def verify(
     ] = False,
     no_color: Annotated[bool, option("--no-color", help="no colours")] = False,
 ) -> None:
-    """Replay recorded runs of real engines and compare step by step; exit 1 on any difference."""
+    """Replay recorded runs of real engines and compare step by step; exit 1 on any difference.
+
+    With --log, a trace is given instead: its replay and the engine's log, side by side over time.
+    """
+    if log is not None:
+        from pagedsim.cli.verify_log import LogOptions, verify_log
+
+        if len(recordings) != 1 or trace is not None:
+            raise SpecError("--log takes one trace, and no recording: verify --log FILE TRACE")
+        verify_log(
+            LogOptions(
+                log=log,
+                trace=recordings[0],
+                events=None,
+                model=model,
+                gpu=gpu,
+                steptime=steptime,
+                offset=_offset(offset),
+                json=json,
+                figure=figure,
+                quiet=quiet,
+                no_color=no_color,
+            )
+        )
+        return
+    for name, value in (("model", model), ("gpu", gpu), ("offset", offset), ("figure", figure)):
+        if value is not None:
+            raise SpecError(f"--{name} needs --log")
     for path in filter(None, (*recordings, trace)):
         if json is not None and os.path.realpath(path) == os.path.realpath(json):
             raise SpecError(f"--json: {json} is compared as well: give another name")
@@ -57,6 +104,15 @@ def verify(
         _write(json, outcomes)
     if any(outcome.difference for outcome in outcomes):
         raise typer.Exit(1)
+
+
+def _offset(text: str | None) -> float | None:
+    """Seconds, which may be negative."""
+    if text is None:
+        return None
+    size = text.lstrip("+-")
+    seconds = 0.0 if size.strip("0.") == "" and size else number("--offset", size, most=1e9)
+    return -seconds if text.startswith("-") else seconds
 
 
 def _shown(

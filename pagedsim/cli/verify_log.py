@@ -1,0 +1,143 @@
+"""``pagedsim verify --log``: a replay beside what an engine logged, over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pagedsim.errors import InputError, PagedsimError, SpecError
+
+if TYPE_CHECKING:
+    from pagedsim.analysis.simulate import Setup
+    from pagedsim.device.device import Device
+    from pagedsim.device.engineargs import EngineArgs
+
+_BLOCK = {"vLLM": 16, "SGLang": 1}  # tokens of a block or page, where the log does not say
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOptions:
+    """What the command line says beside the log and the trace."""
+
+    log: str
+    trace: str
+    events: str | None
+    model: str | None
+    gpu: str | None
+    steptime: str
+    offset: float | None
+    json: str | None
+    figure: str | None
+    quiet: bool
+    no_color: bool
+
+
+def verify_log(options: LogOptions) -> None:
+    """Replay the trace with the log's pool and configuration, and show both side by side."""
+    import msgspec
+
+    from pagedsim.analysis.logged import beside
+    from pagedsim.analysis.simulate import run
+    from pagedsim.cli.outputs import target, writable
+    from pagedsim.device.engineargs import read_engine_args
+    from pagedsim.device.engineseries import read_engine_series
+    from pagedsim.files import write_whole
+    from pagedsim.present.logged import show
+    from pagedsim.present.progress import busy
+    from pagedsim.present.tables import console
+    from pagedsim.trace import load
+
+    taken = {target(options.trace): "the trace", target(options.log): "the log"}
+    writable({"json": options.json, "figure": options.figure}, taken, 1)
+    series = read_engine_series(options.log)
+    arguments = read_engine_args(options.log)
+    setup, allocator, notes = _setup(options, arguments, series.engine)
+    with busy(f"replaying {options.trace}", no_color=options.no_color):
+        report = run(load(options.trace), allocator, setup)
+        found = beside(
+            series,
+            report,
+            offset_s=options.offset,
+            configuration={**_said(arguments, setup), "allocator": allocator},
+            notes=(*notes, *report.run.provenance.estimates[-1:]),
+        )
+    if options.json is not None:
+        data = msgspec.json.format(msgspec.json.encode(found), indent=2)
+        with write_whole(options.json) as file:
+            file.write(data + b"\n")
+    if options.figure is not None:
+        from pagedsim.present import figures
+        from pagedsim.present.logged_figure import logged
+
+        figures.save(logged(found), target(options.figure))
+    if options.json != "-" and not options.quiet:
+        show(found, console(no_color=options.no_color))
+
+
+def _setup(
+    options: LogOptions, arguments: EngineArgs, engine: str
+) -> tuple[Setup, str, tuple[str, ...]]:
+    """The setup and allocator that the log states, and what it does not."""
+    from pagedsim.analysis.simulate import Setup
+
+    values, notes = arguments.values, []
+    if not values:
+        notes.append("the log states no arguments: the engine's defaults are taken")
+    block = values.get("block", _BLOCK[engine])
+    prefix = values.get("prefix", True)
+    if engine == "SGLang":
+        notes.append("vLLM's scheduler stands in for SGLang's, which is not simulated")
+        allocator = f"radix:page={block}" if prefix else f"paged:block={block}"
+    else:
+        allocator = f"paged:block={block},prefix={'on' if prefix else 'off'}"
+    words = [f"policy={values['policy']}"] if values.get("policy") in ("fcfs", "priority") else []
+    if values.get("chunked") is False:
+        words.append("chunked=0")
+    device = _device(options, values, notes)
+    setup = Setup(
+        device=device,
+        max_len=values.get("max_len"),
+        scheduler=f"vllm:{','.join(words)}" if words else "vllm",
+        steptime=options.steptime,
+    )
+    return setup.resolved(), allocator, tuple(notes)
+
+
+def _device(options: LogOptions, values: dict[str, Any], notes: list[str]) -> Device:
+    """The device with the pool that the log states. A model's name in a log is never repeated."""
+    from pagedsim.analysis.simulate import GPU
+    from pagedsim.device.device import make_device
+    from pagedsim.device.tables import find_model
+
+    model = options.model
+    if model is None:
+        try:
+            find_model(values.get("model", ""))
+        except PagedsimError:
+            raise InputError(
+                f"{options.log}: the log names no model that is known here: give --model NAME or a "
+                "config.json"
+            ) from None
+        model = values["model"]
+    if options.gpu is None:
+        notes.append(f"no GPU is in a log: {GPU}, unless --gpu says otherwise")
+    keys = ("tp", "pp", "kv_dtype", "max_seqs", "max_batched_tokens")
+    given = {key: values[key] for key in keys if key in values}
+    try:
+        return make_device(model, options.gpu or GPU, engine_log=options.log, **given)
+    except SpecError as error:
+        if "kv_dtype" in given and "dtype" in str(error):
+            del given["kv_dtype"]
+            notes.append("the log's KV data type is not known here: the model's own is taken")
+            return make_device(model, options.gpu or GPU, engine_log=options.log, **given)
+        raise
+
+
+def _said(arguments: EngineArgs, setup: Setup) -> dict[str, Any]:
+    """What was taken from the log, but names and paths."""
+    said = {key: value for key, value in arguments.values.items() if key != "model"}
+    assert setup.device is not None
+    return {"model": setup.device.model.name, **said, "max_len": setup.max_len}
+
+
+__all__ = ["LogOptions", "verify_log"]

@@ -114,7 +114,7 @@ class SupportsGroups(Protocol):
     windowed: bool
 
     def trim(self, seq: Sequence, computed: int, /) -> bool:
-        """Give back what no layer will read again once `computed` tokens are stored; whether any.
+        """Give back what no layer will read again with `computed` stored; whether any is free now.
 
         An engine calls it with the `computed` of a step before each `grow` of that step, and what
         was given back stays so if `grow` is refused. As long as `room` suffices there is nothing.

@@ -17,9 +17,11 @@ from pagedsim.protocols import (
     SupportsExtend,
     SupportsFill,
     SupportsFork,
+    SupportsGroups,
     SupportsHoles,
     SupportsSlots,
 )
+from pagedsim.testing.group_laws import GROUP_LAWS, GroupLaws
 from pagedsim.testing.laws import Judge
 from pagedsim.testing.sequences import Seq
 
@@ -47,6 +49,7 @@ LAWS = {
     "extend": "`extend` equals growing each by a token on a twin, up to the first refusal",
     "fork": "a fork takes no slot, and its parent has what it had",
     "fill": "`fill` equals growing each to its room on a twin",
+    **GROUP_LAWS,
 }
 
 PROTOCOLS: dict[str, Any] = {
@@ -54,6 +57,7 @@ PROTOCOLS: dict[str, Any] = {
     "SupportsExtend": SupportsExtend,
     "SupportsFill": SupportsFill,
     "SupportsFork": SupportsFork,
+    "SupportsGroups": SupportsGroups,
     "SupportsHoles": SupportsHoles,
     "SupportsSlots": SupportsSlots,
 }
@@ -95,6 +99,8 @@ class Laws:
         self.has_blocks = isinstance(allocator, SupportsBlocks)
         self.has_holes = isinstance(allocator, SupportsHoles)
         self.has_forks = isinstance(allocator, SupportsFork)
+        grouped = isinstance(allocator, SupportsGroups)
+        self.groups = GroupLaws(allocator, self.hold) if grouped else None
         for key, protocol in PROTOCOLS.items():
             (judge.present if isinstance(allocator, protocol) else judge.absent).add(key)
 
@@ -117,6 +123,8 @@ class Laws:
             found["free"] = list(allocator.free_blocks())
         if self.has_holes:
             found["hole"] = allocator.largest_hole()
+        if self.groups is not None:
+            found |= self.groups.seen(allocator, held)
         return found
 
     def same(self, law: str, before: dict[str, Any], after: dict[str, Any], said: str) -> None:
@@ -155,6 +163,8 @@ class Laws:
             self._blocks(held, cached)
         if self.has_slots:
             self._slots(held - lost, shared)
+        if self.groups is not None:
+            self.groups.between_calls(self.model.stored)
 
     def write(self, seq: Seq, tokens: int) -> None:
         """A step stores the tokens of `seq` up to so many, in slots that nobody else holds."""
@@ -170,6 +180,10 @@ class Laws:
                 said = f"{seq} writes to slots {sorted(both)}, which {other} holds"
                 self.hold("no alias", not both, said)
             self.model.shown[seq] = slots
+        if self.groups is not None:
+            self.groups.write(
+                seq, tokens, [other for other in self.model.stored if other is not seq]
+            )
         self.model.write(seq, begin, tokens)
 
     def _blocks(self, held: int, cached: int) -> None:

@@ -56,13 +56,14 @@ class Play(Calls):
             self.stored[seq] = hit
             room, held = self.subject.room(seq), self.subject.usage().held
             self.hold("enough", room >= tokens, f"{seq} was given {tokens}, its room is {room}")
-            left = capacity - held - max(0, whole - room)
+            more = 0 if self.laws.groups else max(0, whole - room)  # groups have no such sum
+            left = capacity - held - more
             self.hold("spare", left >= spare, lambda: f"only {left} are left over")
             seq.computed = hit
             return True
         self.laws.same("refusal", before, self.seen(), f"a refused admission of {seq}")
         self.hold("longest", self.stored or spare, "refused though nothing is held")
-        if self.laws.has_blocks:
+        if self.laws.has_blocks and not self.laws.groups:
             block = self.subject.block
             self.free_blocks_are_below(-(-max(tokens, whole) // block) + -(-spare // block))
         if seq not in self.waiting:
@@ -71,7 +72,9 @@ class Play(Calls):
 
     def grow(self, seq: Seq, tokens: int) -> bool:
         """Grow and compute; what a refusal must be like."""
-        room, before = self.subject.room(seq), self.seen()
+        room = self.subject.room(seq)
+        self.trim(seq, tokens <= room)
+        before = self.seen()
         if self.call(self.subject, "grow", seq, tokens, said=f"grow({seq}, {tokens})"):
             if tokens <= room and not getattr(self.subject, "fills", False):
                 self.laws.same("within room", before, self.seen(), f"{seq}, of room {room}")
@@ -83,11 +86,24 @@ class Play(Calls):
         self.hold("within room", tokens > room, f"refused {tokens} within a room of {room}")
         self.hold("longest", len(self.stored) > 1, "refused though no other holds anything")
         self.laws.same("refusal", before, self.seen(), f"a refused growth of {seq}")
-        if self.laws.has_blocks:
+        if self.laws.has_blocks and not self.laws.groups:
             have, block = len(self.subject.table(seq)), self.subject.block
             copies = self.laws.has_forks and room < have * block
             self.free_blocks_are_below(-(-tokens // block) - have + copies)
         return False
+
+    def trim(self, seq: Seq, within: bool) -> None:
+        """Before a growth, `within` room or not: what has left the windows is given back."""
+        if self.laws.groups is None:
+            return
+        before = self.seen()
+        said = f"trim({seq}, {seq.computed})"
+        self.call(self.subject, "trim", seq, seq.computed, said=said)
+        self.call(self.twin, "trim", seq, seq.computed)
+        self.calls.append(Call("trim", seq, seq.computed, 0, 0, seq.tokens, seq.computed))
+        self.look(self.laws.groups.after_trim, seq, seq.computed)
+        if within:
+            self.laws.same("within room", before, self.seen(), f"{said} within its room")
 
     def free_blocks_are_below(self, need: int) -> None:
         free = len(self.subject.free_blocks())
@@ -198,6 +214,8 @@ class Play(Calls):
             seq.tokens, seq.computed = known, computed
             if kind == "release":
                 self.call(third, "release", seq)
+            elif kind == "trim":
+                self.call(third, "trim", seq, tokens)
             elif kind == "fork":
                 self.call(third, "fork", seq, child, tokens)
             else:

@@ -7,22 +7,30 @@ from functools import partial
 from typing import Any
 
 import pytest
-from planted_allocators import PLANTED
+from planted_allocators import PLANTED as OF_SLOTS
+from planted_groups import PLANTED as OF_GROUPS
 
 from pagedsim.alloc.contiguous import Contiguous
+from pagedsim.alloc.grouped import Grouped
 from pagedsim.alloc.paged import Paged
 from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.alloc.radix import Radix
 from pagedsim.alloc.ranked import RankedPaged
 from pagedsim.alloc.slots import Slots
+from pagedsim.protocols import LayerGroup
 from pagedsim.testing import allocator_suite, check_allocator, profile, rejects
 
+PLANTED = {**OF_SLOTS, **OF_GROUPS}
+WINDOWS = (LayerGroup("sliding", (0,), 2, 6, 3), LayerGroup("chunked", (1,), 4, 4, 6))
+STATES = (LayerGroup("full", (0,), 2, 6), LayerGroup("state", (1,), 1, 5))
 SHIPPED = [
     Paged,
     partial(Paged, free_order="0.11", null=0),
     PrefixPaged,
     partial(PrefixPaged, free_order="0.11"),
     partial(RankedPaged, evict="lfu"),
+    partial(Grouped, groups=WINDOWS, prefix=True),
+    partial(Grouped, groups=STATES, free_order="0.11"),
     Radix,
     partial(Radix, evict="lfu"),
     partial(Slots, n=3),
@@ -34,7 +42,9 @@ SHIPPED = [
 
 def named(make: Any) -> str:
     given = getattr(make, "keywords", {})
-    return ",".join([getattr(make, "func", make).__name__, *map(str, given.values())])
+    groups = [group.kind for group in given.get("groups", ())]
+    others = [str(value) for key, value in given.items() if key != "groups"]
+    return ",".join([getattr(make, "func", make).__name__, *groups, *others])
 
 
 @pytest.mark.parametrize("make", SHIPPED, ids=named)

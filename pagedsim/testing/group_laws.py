@@ -1,0 +1,99 @@
+"""What holds of an allocator with groups of layers: a table a group, windows that move.
+
+Each group's tables are judged by content, as slots are: `memory` has for each place of a block
+which group wrote which prefix there last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from pagedsim.testing.sequences import Seq
+
+GROUP_LAWS = {
+    "groups": "tables, group counts and free list are all the blocks, each in one group",
+    "windows": "what the next token reads is held with its content; trimmed, nothing else is kept",
+}
+
+
+class GroupLaws:
+    """Holds one allocator to both, between any two calls; `hold` raises where one breaks."""
+
+    def __init__(self, allocator: Any, hold: Callable[[str, object, Any], None]) -> None:
+        self.allocator, self.hold = allocator, hold
+        self.memory: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def seen(self, allocator: Any, held: Collection[Seq]) -> dict[str, Any]:
+        """What an allocator shows of its groups."""
+        return {
+            "groups": {seq: [list(table) for table in allocator.tables(seq)] for seq in held},
+            "counts": [tuple(count) for count in allocator.group_blocks()],
+        }
+
+    def write(self, seq: Seq, tokens: int, others: Collection[Seq]) -> None:
+        """A step stores the tokens of `seq` from its `computed` up to so many."""
+        theirs = {block for other in others for table in self.allocator.tables(other)
+                  for block in table}  # fmt: skip
+        for at, (group, table) in enumerate(self._tables(seq)):
+            if group.kind == "state":
+                continue
+            for position in range(seq.computed, tokens):
+                block = table[position // group.block]
+                said = f"{seq} writes token {position} of group {at} to block {block}"
+                self.hold("windows", block, f"{said}, which was given back")
+                self.hold("no alias", block not in theirs, f"{said}, which another holds")
+                self.memory[block, position % group.block] = (at, seq.prefixes[position])
+
+    def between_calls(self, stored: Mapping[Seq, int]) -> None:
+        """Every table reads back, and every block is somewhere."""
+        allocator = self.allocator
+        owner: dict[int, int] = {}
+        entries = [0] * len(allocator.groups)
+        for seq, tokens in stored.items():
+            for at, (group, table) in enumerate(self._tables(seq)):
+                entries[at] += len(table)
+                for block in filter(None, table):
+                    said = f"block {block} is in groups {owner.get(block)} and {at}"
+                    self.hold("groups", owner.setdefault(block, at) == at, said)
+                if group.kind != "state":
+                    self._reads_back(seq, at, group, table, tokens)
+        for at, count in enumerate(allocator.group_blocks()):
+            held = sum(group == at for group in owner.values())
+            self.hold("groups", count.held == held, lambda: f"group {at}: {count}, held {held}")  # noqa: B023
+            whole = count.held + count.shared + count.gone
+            said = f"group {at}: {count}, but its tables have {entries[at]} entries"
+            self.hold("groups", whole == entries[at], said)
+        usage, size = allocator.usage(), allocator.block_bytes
+        cached = sum(count.cached for count in allocator.group_blocks())
+        self.hold("groups", usage.held == size * len(owner), f"{usage}, {len(owner)} blocks held")
+        self.hold("groups", usage.cached == size * cached, f"{usage}, {cached} blocks cached")
+
+    def after_trim(self, seq: Seq, computed: int) -> None:
+        """What the next token reads is there, and nothing that lies wholly before it."""
+        for at, (group, table) in enumerate(self._tables(seq)):
+            if group.kind != "state":
+                self._reads_back(seq, at, group, table, computed)
+            if group.window:
+                first = group.first_read(computed) // group.block
+                kept = [block for block in table[:first] if block]
+                said = f"{seq}, {computed} stored: group {at} keeps {kept} that nothing reads"
+                self.hold("windows", not kept, said)
+
+    def _reads_back(self, seq: Seq, at: int, group: Any, table: list[int], stored: int) -> None:
+        for position in range(group.first_read(stored), stored):
+            index = position // group.block
+            block = table[index] if index < len(table) else 0
+            found = self.memory.get((block, position % group.block))
+            self.hold(
+                "windows",
+                block and found == (at, seq.prefixes[position]),
+                lambda: f"{seq}: token {position} of group {at} is not in block {block}: {found}",  # noqa: B023
+            )
+
+    def _tables(self, seq: Seq) -> list[tuple[Any, list[int]]]:
+        tables = [list(table) for table in self.allocator.tables(seq)]
+        return list(zip(self.allocator.groups, tables, strict=True))
+
+
+__all__ = ["GROUP_LAWS", "GroupLaws"]

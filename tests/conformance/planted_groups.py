@@ -1,0 +1,75 @@
+"""Mistakes with groups of layers, each in a class of its own; `PLANTED` says which laws find it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pagedsim.alloc.grouped import Grouped
+from pagedsim.alloc.grouped_rules import Hit
+from pagedsim.protocols import GroupBlocks, LayerGroup
+
+WINDOWS = (LayerGroup("full", (0,), 2, 2), LayerGroup("sliding", (1,), 2, 2, 3))
+
+
+class Windowed(Grouped):
+    """A full group and a window of 3, blocks of 2, with a prefix cache."""
+
+    def __init__(self, blocks: int) -> None:
+        super().__init__(blocks, groups=WINDOWS, prefix=True)
+
+
+class DropsTooMuch(Windowed):
+    """Gives back what the next token reads."""
+
+    def trim(self, seq: Any, computed: int, /) -> bool:
+        return super().trim(seq, computed + 1)
+
+
+class KeepsItAll(Windowed):
+    """Windows never move."""
+
+    def trim(self, seq: Any, computed: int, /) -> bool:
+        return False
+
+
+class HitsOutsideTheWindow(Windowed):
+    """Of a window it wants nothing, so the next token finds nothing to read."""
+
+    def hit(self, seq: Any) -> Hit:
+        found = super().hit(seq)
+        return Hit(found.tokens, (found.blocks[0], [0] * len(found.blocks[1])))
+
+
+class CountsForTheOther(Windowed):
+    """What one group holds counts as the other's."""
+
+    def group_blocks(self) -> tuple[GroupBlocks, ...]:
+        return super().group_blocks()[::-1]
+
+
+class TrimsWhenRefused(Windowed):
+    """Gives a block back that is still read, to grant what does not fit."""
+
+    def grow(self, seq: Any, tokens: int, /) -> bool:
+        if super().grow(seq, tokens):
+            return True
+        super().trim(seq, tokens + 3)
+        return super().grow(seq, tokens)
+
+
+class AsksTooLate(Windowed):
+    """Its room goes on beyond what a window has left."""
+
+    def room(self, seq: Any, /) -> int:
+        return super().room(seq) + 2
+
+
+PLANTED: dict[str, tuple[Callable[..., Any], set[str]]] = {
+    "DropsTooMuch": (DropsTooMuch, {"windows", "within room"}),
+    "KeepsItAll": (KeepsItAll, {"windows"}),
+    "HitsOutsideTheWindow": (HitsOutsideTheWindow, {"windows"}),
+    "CountsForTheOther": (CountsForTheOther, {"groups"}),
+    "TrimsWhenRefused": (TrimsWhenRefused, {"windows", "refusal"}),
+    "AsksTooLate": (AsksTooLate, {"within room", "longest"}),
+}

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pagedsim.analysis import integrals, requests, results, series, span
+from pagedsim.analysis.replica import told
 from pagedsim.analysis.results import Run, Spread
 from pagedsim.analysis.stepwise import PERCENTS, SupportsBounds, by_step, spread_of
 from pagedsim.analysis.timed import Timed
@@ -47,6 +48,7 @@ class Report:
     span_ns: tuple[int, int] | None = None
     provenance: results.Provenance = field(default_factory=results.Provenance)
     steptime: StepTime | None = None
+    replicas: tuple[Report, ...] = ()  # of each engine over its share, where there are several
 
     def __repr__(self) -> str:
         return f"<Report {self.name!r}: {len(self.finished)} of {len(self.trace)} finished>"
@@ -212,10 +214,13 @@ class Report:
         refused, cut = requests.token_shares(rows, self.trace, self.arrived)
         makespan = requests.makespan_ns(self.recording)
         arrived = set(self.arrived.tolist()) if self.recording.refused else set()
+        engines = max(len(self.replicas), 1)
         return Run(
             name=self.name,
-            capacity_tokens=self.recording.capacity // self._token,
-            capacity_bytes=self.recording.capacity if self.recording.token_bytes else msgspec.UNSET,
+            capacity_tokens=self.recording.capacity // self._token * engines,
+            capacity_bytes=self.recording.capacity * engines
+            if self.recording.token_bytes
+            else msgspec.UNSET,
             finished=len(self.finished),
             refused=len(self.rows(Status.REFUSED)),
             truncated=len(self.rows(Status.TRUNCATED)),
@@ -247,6 +252,7 @@ class Report:
             ),
             truncated_requests=tuple(self.rows(Status.TRUNCATED).tolist()),
             samples=integrals.total(self.trace.samples[self.finished]),
+            replicas=tuple(map(told, self.replicas)),
         )
 
     def windows_frame(self) -> pl.DataFrame:

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from pagedsim.analysis.replica import Replica
 from pagedsim.analysis.terms import GROUP_TERMS, TERMS, Memory, Saved
 from pagedsim.errors import InputError
 from pagedsim.files import write_whole
@@ -182,6 +183,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     samples: int = 0  # sequences that finished requests returned
     saved: Saved | None = None
     capacity_bytes: int | msgspec.UnsetType = msgspec.UNSET  # of a rank, with groups of layers
+    replicas: tuple[Replica, ...] = ()  # each engine, where there are several
 
 
 class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):

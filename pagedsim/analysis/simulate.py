@@ -13,17 +13,17 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pagedsim import __version__
+from pagedsim.analysis import replica
 from pagedsim.analysis.check import Checked
 from pagedsim.analysis.report import Report, report
 from pagedsim.analysis.results import DeviceInfo, Provenance
+from pagedsim.analysis.runnable import in_closed_loop, runnable
 from pagedsim.analysis.span import SpanSpec
 from pagedsim.analysis.span import parse as parse_span
 from pagedsim.device.device import Device, make_device
 from pagedsim.device.shape import Model
-from pagedsim.errors import DeviceError, InputError, SpecError
+from pagedsim.errors import DeviceError, SpecError
 from pagedsim.protocols import Allocator, Observer, Scheduler, StepTime, token_bytes
 from pagedsim.specs import make_allocator, make_scheduler, make_steptime
 from pagedsim.trace import Trace, load
@@ -48,6 +48,7 @@ class Setup:
     recorded to or when the parent has finished and its think time (unknown: 0) is over, whichever
     is later. `window` restricts averages (`report`). `engine` is "fast"
     or "reference". With `check` every step is held to the contract (`analysis.check`), slowly.
+    `replicas` engines of this kind share the requests by `route` (`engine.routes`).
     """
 
     device: Device | None = None
@@ -61,6 +62,8 @@ class Setup:
     seed: int | None = None
     command: str = ""
     check: bool = False
+    replicas: int = 1
+    route: str = "round-robin"
     observers: tuple[Observer, ...] = ()
     progress: Callable[[int], None] | None = None
     notes: tuple[str, ...] = field(default=())
@@ -81,6 +84,14 @@ class Setup:
                 raise SpecError(f"{name} is {value}, must be {bound}")
         if self.concurrency and self.closed_loop:
             raise SpecError("concurrency and closed_loop contradict each other: give one")
+        replica.check(
+            self.replicas,
+            self.route,
+            concurrency=self.concurrency,
+            closed_loop=self.closed_loop,
+            engine=self.engine,
+            observed=bool(self.observers),
+        )
 
     def resolved(self) -> Setup:
         """With a device and a maximum length filled in."""
@@ -121,40 +132,69 @@ def run(trace: Trace, allocator: Allocator | str, setup: Setup, *, name: str = "
     device, max_len = setup.device, setup.max_len
     assert device is not None
     assert max_len is not None
-    _runnable(trace, setup)
+    runnable(trace, setup)
     if setup.closed_loop:
-        trace, setup = _in_closed_loop(trace, setup)
-    slots = allocator
-    if isinstance(slots, str):
-        slots = allocator_of(slots, setup)
-    scheduler, steptime = scheduler_of(setup), setup.steptime
-    if isinstance(steptime, str):
-        steptime = make_steptime(steptime, device=device)
+        trace, setup = in_closed_loop(trace, setup)
+    parts = [_parts(allocator, setup) for _ in range(setup.replicas)]
+    observers = [
+        (*setup.observers, Checked(slots)) if setup.check else setup.observers
+        for slots, _, _ in parts
+    ]
+    more: dict[str, Any] = {
+        "max_len": max_len,
+        "concurrency": setup.concurrency,
+        "closed_loop": setup.closed_loop,
+        "progress": setup.progress,
+    }
     began = time.perf_counter()
-    recording = engine_of(setup.engine)(
-        trace,
-        slots,
-        scheduler,
-        steptime,
-        max_len=max_len,
-        concurrency=setup.concurrency,
-        closed_loop=setup.closed_loop,
-        observers=(*setup.observers, Checked(slots)) if setup.check else setup.observers,
-        progress=setup.progress,
-    ).run()
+    shares: list[tuple[Trace, Any]] = []
+    if setup.replicas == 1:
+        made = engine_of(setup.engine)(trace, *parts[0], observers=observers[0], **more)
+        recording = made.run()
+    else:
+        recording, shares = replica.spread(
+            trace, parts, setup.route, setup.seed or 0, observers, setup.engine, **more
+        )
     wall = time.perf_counter() - began
-    recording = replace(recording, token_bytes=token_bytes(slots))
+    token = token_bytes(parts[0][0])
+    recording = replace(recording, token_bytes=token)
+    shares = [(share, replace(own, token_bytes=token)) for share, own in shares]
     if setup.progress is not None:
         setup.progress(len(recording.refused))  # they never ran, and are done all the same
     label = name or (allocator if isinstance(allocator, str) else type(allocator).__name__)
-    return report(
-        recording,
-        trace,
-        name=label,
-        window=setup.window,
-        provenance=_provenance(setup, device, label, wall, recording.token_bytes > 0),
-        steptime=steptime,
+    steptime = parts[0][2]
+    told = _provenance(setup, device, label, wall, recording.token_bytes > 0)
+    whole = report(
+        recording, trace, name=label, window=setup.window, provenance=told, steptime=steptime
     )
+    each = {"span_ns": whole.span_ns, "provenance": told, "steptime": steptime}
+    return replace(
+        whole,
+        replicas=tuple(
+            Report(name=f"{label} #{number}", recording=own, trace=share, **each)
+            for number, (share, own) in enumerate(shares, 1)
+        ),
+    )
+
+
+def _parts(allocator: Allocator | str, setup: Setup) -> tuple[Any, Any, Any]:
+    """Allocator, scheduler and step time of one engine. Several need each its own: SpecError."""
+    device, max_len = setup.device, setup.max_len
+    assert device is not None
+    assert max_len is not None
+    for part in (allocator, setup.scheduler):
+        if setup.replicas > 1 and not isinstance(part, str):
+            raise SpecError(
+                f"{type(part).__name__} is one, but {setup.replicas} replicas need each its own: "
+                "give a spec"
+            )
+    slots = allocator
+    if isinstance(slots, str):
+        slots = allocator_of(slots, setup)
+    steptime = setup.steptime
+    if isinstance(steptime, str):
+        steptime = make_steptime(steptime, device=device)
+    return slots, scheduler_of(setup), steptime
 
 
 def engine_of(name: str) -> Any:
@@ -225,43 +265,6 @@ def _trace(trace: Trace | str | Path) -> Trace:
     return trace if isinstance(trace, Trace) else load(trace)
 
 
-def _runnable(trace: Trace, setup: Setup) -> None:
-    if not trace.timed and not setup.concurrency:
-        raise SpecError(
-            f"{trace.name} has lengths but no arrival times: give --rate R, --arrivals saturate "
-            "or --concurrency N"
-        )
-
-
-def _in_closed_loop(trace: Trace, setup: Setup) -> tuple[Trace, Setup]:
-    """With the load model's name, and with a note where think times are unknown."""
-    later = trace.parent >= 0
-    if not later.any():
-        raise SpecError(
-            f"{trace.name} has no sessions (no request has a parent): a closed loop has nothing to "
-            "wait for"
-        )
-    _descended(trace)
-    if unknown := int((trace.think_ns[later] < 0).sum()):
-        said = f"{unknown} of {int(later.sum())} think times are unknown: taken as 0"
-        setup = replace(setup, notes=(*setup.notes, said))
-    return replace(trace, load=f"{trace.load}, closed loop"), setup
-
-
-def _descended(trace: Trace) -> None:
-    """InputError unless every row has a first ancestor. O(rows · log rows)."""
-    rows = len(trace)
-    if (most := int(trace.parent.max())) >= rows:
-        row = int(trace.parent.argmax())
-        raise InputError(f"{trace.name}: row {row}: parent is {most}, must be below {rows}")
-    above = np.append(np.maximum(trace.parent, -1), -1)  # the last entry answers for parent -1
-    for _ in range(rows.bit_length()):
-        above = above[above]  # twice as far
-    if (above >= 0).any():
-        row = int(np.flatnonzero(above >= 0)[0])
-        raise InputError(f"{trace.name}: row {row}: its parents lead back to itself")
-
-
 def _provenance(setup: Setup, device: Device, name: str, wall: float, grouped: bool) -> Provenance:
     estimates = []
     if device.estimated:
@@ -287,13 +290,20 @@ def _provenance(setup: Setup, device: Device, name: str, wall: float, grouped: b
         "closed_loop": setup.closed_loop or None,
         "engine": setup.engine,
     }
+    notes = setup.notes
+    if setup.replicas > 1:
+        specs |= {"replicas": setup.replicas, "route": setup.route}
+        notes = (
+            *notes,
+            f"{setup.replicas} replicas ({setup.route}): averages over all their steps",
+        )
     return Provenance(
         version=__version__,
         command=setup.command,
         specs=specs,
         seed=setup.seed,
         estimates=tuple(estimates),
-        notes=setup.notes,
+        notes=notes,
         created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         wall_s=round(wall, 3),
     )

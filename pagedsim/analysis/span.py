@@ -87,7 +87,7 @@ def _steady(recording: Recording, origin: int) -> tuple[int, int]:
             "window steady: no step was blocked (the queue's head never waited for memory), "
             "so there is no steady part; give A:B in seconds"
         )
-    low = int(recording.column("start_ns")[blocked[0]])
+    low = int(recording.column("start_ns")[blocked].min())
     arrived = int(recording.requests.arrival_ns.max())
     high = arrived if arrived > low else int(recording.requests.admitted_ns.max())
     if high <= low:

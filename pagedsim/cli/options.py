@@ -19,8 +19,9 @@ from pagedsim.cli.values import MOST, counted, measured, number, one_of, option,
 # Options of one replay that say nothing where there are many: other loads, engines, its own files.
 ONE_RUN = frozenset(
     ("concurrency", "arrivals", "seeds", "window", "report", "perfetto", "engine", "check")
-)
+) | {"replicas", "route"}
 _DEVICE, _LOAD, _RUN, _OUT = "Device", "Load", "Run", "Output"
+_ROUTES = ("round-robin", "random", "least-loaded-at-arrival", "session")  # of engine.routes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +219,13 @@ class Options:
         int,
         counted("--seeds", most=10_000, panel=_LOAD, help="repeat generated loads with N seeds"),
     ] = 1
+    replicas: Annotated[
+        int, counted("--replicas", most=1024, panel=_RUN, help="N engines share the requests")
+    ] = 1
+    route: Annotated[
+        str | None,
+        one_of("--route", *_ROUTES, panel=_RUN, help="which engine gets a request  [round-robin]"),
+    ] = None
     window: Annotated[
         str | None,
         option("--window", metavar="A:B|steady", panel=_OUT, help="averages over these seconds"),

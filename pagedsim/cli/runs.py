@@ -14,6 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from pagedsim.analysis import results, span
 from pagedsim.analysis.report import Report, result
 from pagedsim.analysis.results import Result
@@ -51,7 +53,7 @@ def execute(
     """
     files = {**files, "json": options.json, "figure": options.figure, "report": options.report}
     files["perfetto"] = options.perfetto
-    writable(files, inputs(path, options), len(given or default))
+    writable(files, inputs(path, options), len(given or default) * options.replicas)
     command = masked(shlex.join(["pagedsim", *sys.argv[1:]]))
     allocators, options, setup = prepared(given, default, options, command)
     base = load(path, zero_output=options.zero_output, limit=options.limit)  # type: ignore[arg-type]
@@ -60,7 +62,13 @@ def execute(
         reports, found = answered(base, allocators, options, replace(setup, progress=progress))
     first = loaded(base, options, options.seed)
     scene = partial(glimpse, reports, first, allocators, setup)
-    said = write(found, reports, files, options.no_color, scene)
+    drawn = found
+    if options.replicas > 1:  # files are of each engine: what overlaps in time cannot be drawn
+        reports = [own for report in reports for own in report.replicas]
+        drawn = msgspec.structs.replace(
+            found, runs=result(reports, found.device, reports[0].trace).runs
+        )
+    said = write(drawn, reports, files, options.no_color, scene)
     if options.json is not None:
         results.write(target(options.json), found)
     return found, said
@@ -100,7 +108,9 @@ def prepared(
         window=options.window,
         engine=options.engine,
         check=options.check,
-        seed=options.seed if options.rate is not None or options.beam is not None else None,
+        seed=options.seed if _draws(options) or options.beam is not None else None,
+        replicas=options.replicas,
+        route=options.route or "round-robin",
         command=command,
         notes=tuple(notes),
     ).resolved()
@@ -117,7 +127,8 @@ def answered(
     runs: list[list[Report]] = []
     for seed in seeds:
         trace = loaded(base, options, seed)
-        runs.append([run(trace, spec, setup) for spec in allocators])
+        drawn = setup if setup.seed is None else replace(setup, seed=seed)
+        runs.append([run(trace, spec, drawn) for spec in allocators])
     shown: Sequence[Any] = runs[0]
     if len(seeds) > 1:
         over = zip(*runs, strict=True)
@@ -234,10 +245,17 @@ def one_load(options: Options) -> None:
         parse_truncation(options.truncate)
     if options.concurrency is not None and options.closed_loop:
         raise SpecError("--concurrency and --closed-loop contradict each other: give one")
-    if options.seeds > 1 and options.rate is None:
+    if options.route is not None and options.replicas == 1:
+        raise SpecError(f"--route is {options.route}, but there is one engine: give --replicas N")
+    if options.seeds > 1 and not _draws(options):
         raise SpecError(
             f"--seeds is {options.seeds}, but only generated arrivals differ: give --rate as well"
         )
+
+
+def _draws(options: Options) -> bool:
+    """Whether arrivals or routes are drawn at random."""
+    return options.rate is not None or options.route == "random"
 
 
 def sampled(trace: Trace, options: Options, seed: int) -> Trace:

@@ -22,11 +22,11 @@ from pagedsim.engine.forks import forks_of, in_turn
 from pagedsim.engine.glide import glide
 from pagedsim.engine.grouped import account_of
 from pagedsim.engine.jump import Pricer, jump
-from pagedsim.engine.outcomes import Outcomes
+from pagedsim.engine.outcomes import Outcomes, recorded
 from pagedsim.engine.recording import BLOCKED, Recorder, Recording
 from pagedsim.engine.request import Request
 from pagedsim.engine.sampling import check_samples
-from pagedsim.engine.source import source_of
+from pagedsim.engine.source import Source, source_of
 from pagedsim.engine.state import State
 from pagedsim.engine.step import Step, load_of, step_of, without_done
 from pagedsim.engine.watch import Watch
@@ -36,10 +36,8 @@ from pagedsim.protocols import (
     Observer,
     Scheduler,
     StepTime,
-    SupportsBlocks,
     SupportsHold,
     SupportsSteady,
-    evicted,
     fruitless_steps,
 )
 from pagedsim.trace.content import Content, foresee
@@ -53,7 +51,8 @@ class FastEngine:
     """One run.
 
     `env`: a SimPy environment to run in, whose clock is whole nanoseconds; its other events bound
-    a window as arrivals do. `observers` are shown every step (`engine.watch`).
+    a window as arrivals do, but not where a `feed` (in the place of `source_of`) makes the source:
+    that then is all that reaches this engine. `observers` are shown every step (`engine.watch`).
     """
 
     def __init__(
@@ -69,6 +68,7 @@ class FastEngine:
         observers: Iterable[Observer] = (),
         progress: Callable[[int], None] | None = None,
         env: simpy.Environment | None = None,
+        feed: Callable[..., Source] | None = None,
     ) -> None:
         scheduler.check(max_len)
         check_samples(trace, allocator, scheduler)
@@ -77,9 +77,10 @@ class FastEngine:
         self.forks = forks_of(trace, allocator, scheduler, max_len)
         self.state = self.forks.state if self.forks else State(allocator, scheduler, max_len)
         wide = None if self.forks is None else self.forks.wide
-        self.source = source_of(
+        self.source = (feed or source_of)(
             trace, allocator.longest, max_len, concurrency, closed_loop, int(self.env.now), wide
         )
+        self._others: Callable[[], float] = self.env.peek if feed is None else lambda: _FOR_EVER
         self.pricer = Pricer(steptime)
         self.recorder = Recorder()
         self.steps, self._fruitless, self._patience = 0, 0, fruitless_steps(max_len)
@@ -103,8 +104,12 @@ class FastEngine:
 
     def run(self) -> Recording:
         """Replay the whole trace."""
-        self.env.run(until=self.env.process(self._process()))
-        return self._recording()
+        self.env.run(until=self.start())
+        return self.recording()
+
+    def start(self) -> simpy.Process:
+        """Let it run in its environment; what it records is whole when that process has ended."""
+        return self.env.process(self._process())
 
     def _process(self) -> Generator[simpy.Event, Any, None]:
         env, state, source = self.env, self.state, self.source
@@ -119,6 +124,8 @@ class FastEngine:
                 )
                 if self.steps > before:
                     now = state.now_ns
+                    if env.peek() < now:
+                        yield env.timeout(now - env.now)
                     continue
             if state.running or state.waiting:
                 step, steps, duration = self._window()
@@ -205,7 +212,7 @@ class FastEngine:
             and not state.prefilling
             and state.running
             and self._steady.undisturbed(state)
-            and self.env.peek() == _FOR_EVER
+            and self._others() == _FOR_EVER
         )
 
     def _horizon(self) -> float:
@@ -213,7 +220,7 @@ class FastEngine:
 
         An arrival behind a waiting head cannot, unless the queue is ordered.
         """
-        until = self.env.peek()  # inf if there is no other event
+        until = self._others()  # inf if there is no other event
         if not self.state.waiting or self.state.rank is not None:
             arrival = self.source.next_ns()
             if arrival is not None and arrival < until:
@@ -304,17 +311,10 @@ class FastEngine:
             self._content,
         )  # fmt: skip
 
-    def _recording(self) -> Recording:
-        blocks = self.allocator if isinstance(self.allocator, SupportsBlocks) else None
-        return Recording(
-            capacity=self.allocator.capacity,
-            max_len=self.state.max_len,
-            **self.recorder.tables(),
-            requests=self._outcomes.columns(self.source.refused_ns, self.state.max_len),
-            refused=tuple(self.source.refused),
-            free=() if blocks is None else tuple(blocks.free_blocks()),
-            evicted=evicted(self.allocator),
-        )
+    def recording(self) -> Recording:
+        """What it recorded."""
+        outcomes, max_len = self._outcomes, self.state.max_len
+        return recorded(self.recorder, outcomes, self.source, self.allocator, max_len)
 
 
 __all__ = ["FastEngine"]

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pagedsim.engine.recording import Requests, Status
+from pagedsim.engine.recording import Recorder, Recording, Requests, Status
+from pagedsim.engine.source import Source
+from pagedsim.protocols import Allocator, SupportsBlocks, evicted
 from pagedsim.trace.trace import Trace
 
 _TIMES = ("arrival_ns", "admitted_ns", "first_token_ns", "finish_ns")
@@ -44,4 +46,20 @@ class Outcomes:
         return Requests(status=status, **found)
 
 
-__all__ = ["Outcomes"]
+def recorded(
+    recorder: Recorder, outcomes: Outcomes, source: Source, allocator: Allocator, max_len: int
+) -> Recording:
+    """All that a run leaves behind, once it is over."""
+    blocks = allocator if isinstance(allocator, SupportsBlocks) else None
+    return Recording(
+        capacity=allocator.capacity,
+        max_len=max_len,
+        **recorder.tables(),
+        requests=outcomes.columns(source.refused_ns, max_len),
+        refused=tuple(source.refused),
+        free=() if blocks is None else tuple(blocks.free_blocks()),
+        evicted=evicted(allocator),
+    )
+
+
+__all__ = ["Outcomes", "recorded"]

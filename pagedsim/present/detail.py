@@ -12,6 +12,7 @@ from pagedsim.analysis.results import Result, Run, Saved, Stats
 from pagedsim.present.bars import STYLES
 from pagedsim.present.numbers import count, per_cent, requests, significant
 from pagedsim.present.palette import MEANING
+from pagedsim.present.replicas import replicas
 from pagedsim.present.tables import Bars, Intervals, footer, header
 
 _LATENCY = {
@@ -39,6 +40,8 @@ def single(result: Result, index: int = 0) -> RenderableType:
         "",
         _latency(run),
     ]
+    if run.replicas:
+        parts += ["", replicas(run)]
     if run.seeds:
         parts += ["", Intervals([run])]
     return Group(*parts, *footer(result))

@@ -99,6 +99,7 @@ def header(result: Result) -> list[RenderableType]:
         plain(model or device.model or device.gpu or "", 46),
         "" if token is None else f"{bytes_(token)} a token",
         f"{count(device.capacity_tokens)} tokens of KV",
+        f"{engines} replicas" if (engines := len(result.runs[0].replicas)) else "",
     )
     first = Text.assemble(
         (plain(trace.name, TRACE), "bold"),

@@ -27,6 +27,8 @@ COMMANDS = [
     "plan",
     "replay",
     "size",
+    "sweep",
+    "sweep run",
     "verify",
     "trace",
     "trace info",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import polars as pl
 import pytest
-from command import pagedsim, results
+from command import pagedsim, refused, results
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -203,3 +204,44 @@ def test_standard_input_and_output(folder: Path) -> None:
     assert piped["trace"]["name"] == "stdin"
     assert piped["trace"]["sha256"] == results("replay", "t.csv")["trace"]["sha256"]
     assert pagedsim("replay", "-", given="").code == 2
+
+
+def test_replicas_share_a_trace(folder: Path) -> None:
+    whole = results("replay", "t.csv", "--replicas", 2)["runs"][0]
+    assert [one["requests"] for one in whole["replicas"]] == [4, 4]
+    assert whole["provenance"]["specs"]["route"] == "round-robin"
+    alone = results("replay", "t.csv", "--replicas", 1)
+    assert alone == results("replay", "t.csv")
+    assert "replicas" not in alone["runs"][0]["provenance"]["specs"]
+    said = pagedsim("replay", "t.csv", "--replicas", 3, "--route", "session")
+    assert said.code == 0
+    assert "3 replicas (session): averages over all their steps" in said.out
+    assert max(map(len, said.out.splitlines())) <= 80
+    assert "\n#3 " in said.out
+    files = ("--requests", "q.parquet", "--figure", "f.png", "--perfetto", "p.json")
+    said = pagedsim("replay", "t.csv", "--replicas", 2, *files, "--report", "r.html")
+    assert said.code == 0
+    assert sorted(os.listdir()) == [
+        *("f.png", "p.json", "q.1.parquet", "q.2.parquet", "r.html", "t.csv")
+    ]
+
+
+def test_replicas_with_seeds(folder: Path) -> None:
+    drawn = ("--replicas", 2, "--route", "random")
+    once = [results("replay", "t.csv", *drawn, "--seed", seed)["runs"][0] for seed in (1, 2)]
+    both = results("replay", "t.csv", *drawn, "--seed", 1, "--seeds", 2)["runs"][0]
+    mean = (once[0]["batch"]["mean"] + once[1]["batch"]["mean"]) / 2
+    assert both["seeds"]["intervals"]["batch.mean"]["mean"] == pytest.approx(mean)
+
+
+def test_what_contradicts_replicas_is_said(folder: Path) -> None:
+    assert refused("replay", "t.csv", "--route", "session") == (
+        "error: --route is session, but there is one engine: give --replicas N"
+    )
+    assert refused("replay", "t.csv", "--replicas", 0).startswith("error: --replicas is 0, must be")
+    assert "must be round-robin or random or" in refused(
+        "replay", "t.csv", "--replicas", 2, "--route", "best"
+    )
+    assert "session keeps them on one replica" in refused(
+        "replay", "chat-shared", "--replicas", 2, "--closed-loop"
+    )

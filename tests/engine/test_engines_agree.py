@@ -202,7 +202,7 @@ def test_two_engines_in_one_environment() -> None:
     processes = [env.process(engine._process()) for engine in engines]
     env.run(until=env.all_of(processes))
     for engine, reference in zip(engines, alone, strict=True):
-        assert_equal(engine._recording(), reference, Odd().ns)
+        assert_equal(engine.recording(), reference, Odd().ns)
 
 
 def test_runs_do_not_touch_each_other() -> None:

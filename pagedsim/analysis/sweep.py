@@ -13,19 +13,19 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from pagedsim.analysis.results import Result
 from pagedsim.analysis.store import Case, Failure, State, Store
-from pagedsim.errors import InputError, PagedsimError, SpecError
+from pagedsim.analysis.sweep_on import cluster, killed
+from pagedsim.errors import InputError, PagedsimError
 
 Run: TypeAlias = Callable[[Case], Result]
 Told: TypeAlias = Callable[[int, int], None]
 
 POLL_S = 1.0  # how often claims of others are looked at when nothing else is left
 _DONE, _FAILED, _CLAIMED, _UNWRITABLE = "done", "failed", "claimed", "unwritable"
-_IDLE_S = 10  # after which a process of ours that has nothing to do ends
 _TRIES = 3  # times that a pool may break with nothing done
 
 
@@ -54,7 +54,7 @@ def sweep(
     ``ray:ADDRESS``. Raises InputError where the folder holds results of another version (with
     `again` they are run again) and where a result cannot be written; what is done by then stays.
     """
-    pool = _on(backend, jobs)
+    pool = cluster(backend, jobs)
     store.open()
     states = {case.key: store.state(case.key) for case in cases}
     others = [key for key, state in states.items() if state is State.OTHER_VERSION]
@@ -113,7 +113,6 @@ class _Work:
     def _some(self, cases: list[Case], jobs: dict[str, Any]) -> tuple[list[Case], list[Case]]:
         """Those claimed by others, and where a process was killed those that were under way."""
         from joblib import Parallel, delayed
-        from joblib.externals.loky.process_executor import BrokenProcessPool
 
         by_key = {case.key: case for case in cases}
         tried = {case.key: self._store.failed_at(case.key) for case in cases}
@@ -134,7 +133,9 @@ class _Work:
                         claimed.append(case)
                     else:
                         self._settled(key, failure)
-            except BrokenProcessPool:
+            except Exception as error:
+                if not killed(error):
+                    raise
                 alone = len(cases) == 1
                 under_way = [c for c in by_key.values() if alone or self._was_under_way(c.key)]
                 rest = [c for c in by_key.values() if c not in under_way]
@@ -209,13 +210,6 @@ def _other_version(store: Store, keys: Iterable[str]) -> str:
         said = str(error)
     more = f" (and {len(keys) - 1} more)" if keys[1:] else ""
     return f"{said}{more}: give another folder, or --again to run them again"
-
-
-def _on(backend: str, jobs: int) -> AbstractContextManager[dict[str, Any]]:
-    """Where cases run: what joblib's `Parallel` is called with, while the block lasts."""
-    if backend == "local":
-        return nullcontext({"n_jobs": jobs, "backend": "loky", "idle_worker_timeout": _IDLE_S})
-    raise SpecError(f"backend is {backend!r}, must be local, dask:ADDRESS or ray[:ADDRESS]")
 
 
 def summary(cases: Sequence[Case], store: Store) -> Iterator[tuple[Case, State, bool]]:

@@ -73,6 +73,8 @@ class Configuration:
             said.append("Pool sizes are estimates")
         if self.steptime.startswith("roofline"):
             said.append("Step times are a roofline estimate, not measured")
+        elif self.steptime.startswith("fitted"):
+            said.append(f"Step times are fitted to measured steps ({self.steptime})")
         return tuple(said)
 
     def on(self, **device: Any) -> Configuration:

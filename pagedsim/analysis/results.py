@@ -143,6 +143,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     specs: dict[str, str | int | float | bool | None] = {}
     seed: int | None = None
     scheduling: str = "synchronous scheduling"
+    step_times: str = ""  # estimated, fitted, measured, or given
     estimates: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     created: str = ""  # UTC, ISO 8601

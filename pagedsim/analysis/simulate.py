@@ -21,6 +21,7 @@ from pagedsim.analysis.results import DeviceInfo, Provenance
 from pagedsim.analysis.runnable import in_closed_loop, runnable
 from pagedsim.analysis.span import SpanSpec
 from pagedsim.analysis.span import parse as parse_span
+from pagedsim.analysis.stepwords import step_times
 from pagedsim.device.device import Device, make_device
 from pagedsim.device.shape import Model
 from pagedsim.errors import DeviceError, SpecError
@@ -269,11 +270,8 @@ def _provenance(setup: Setup, device: Device, name: str, wall: float, grouped: b
     estimates = []
     if device.estimated:
         estimates.append(f"Pool size is an {device.provenance['capacity']}")
-    if isinstance(setup.steptime, str) and setup.steptime.startswith("roofline"):
-        estimates.append(
-            "Step times are a roofline estimate (by default half of peak compute, 80 % of "
-            "bandwidth and 2 ms a step; communication between GPUs is not modelled)"
-        )
+    kind, sentence = step_times(setup.steptime, device)
+    estimates.append(sentence)
     caveats = [text for key, text in device.provenance.items() if key.startswith("caveat")]
     if grouped:
         alike = "all layers are counted as full attention"
@@ -302,6 +300,7 @@ def _provenance(setup: Setup, device: Device, name: str, wall: float, grouped: b
         command=setup.command,
         specs=specs,
         seed=setup.seed,
+        step_times=kind,
         estimates=tuple(estimates),
         notes=notes,
         created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -117,7 +117,7 @@ class _Work:
         by_key = {case.key: case for case in cases}
         tried = {case.key: self._store.failed_at(case.key) for case in cases}
         claimed: list[Case] = []
-        pool = Parallel(return_as="generator_unordered", batch_size=1, **jobs)
+        pool = Parallel(**{"return_as": "generator_unordered", "batch_size": 1, **jobs})
         me = os.getpid() if jobs.get("idle_worker_timeout") else None
         calls = (delayed(work)(self._store, c, self._run, tried[c.key], me) for c in cases)
         with warnings.catch_warnings():

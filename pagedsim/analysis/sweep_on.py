@@ -71,7 +71,7 @@ def _ray(address: str) -> Iterator[dict[str, Any]]:
     adapter.register_ray()
     try:
         with joblib.parallel_config("ray"):
-            yield {"n_jobs": -1}
+            yield {"n_jobs": -1, "return_as": "list"}  # it can do no other: told at the end
     finally:
         ray.shutdown()
 

@@ -119,6 +119,7 @@ def _register() -> None:
     from pagedsim.cli import (
         check,
         curve,
+        fit,
         lesson,
         map,
         paper,
@@ -134,6 +135,7 @@ def _register() -> None:
     app.command("check")(check.check)
     app.command("compare")(replay.compare)
     app.command("curve")(curve.curve)
+    app.command("fit")(fit.fit)
     app.command("field")(paper.field)
     app.command("lesson")(lesson.lesson)
     app.command("map")(map.map_)

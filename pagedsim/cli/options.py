@@ -158,7 +158,7 @@ class Options:
             "--steptime",
             metavar="SPEC",
             panel=_RUN,
-            help="roofline, affine, table:FILE or constant:ms=…",
+            help="roofline, affine, table:FILE, fitted:FILE or constant:ms=…",
         ),
     ] = "roofline"
     limit: Annotated[

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -61,13 +61,14 @@ def execute(
     with Progress(total, "replaying", no_color=options.no_color) as progress:
         reports, found = answered(base, allocators, options, replace(setup, progress=progress))
     first = loaded(base, options, options.seed)
-    scene = partial(glimpse, reports, first, allocators, setup)
+    scene: Callable[[], Any] = partial(glimpse, reports, first, allocators, setup)
     drawn = found
     if options.replicas > 1:  # files are of each engine: what overlaps in time cannot be drawn
         reports = [own for report in reports for own in report.replicas]
         drawn = msgspec.structs.replace(
             found, runs=result(reports, found.device, reports[0].trace).runs
         )
+        scene = partial(tuple, (None, "a map is of one engine, and here are several"))
     said = write(drawn, reports, files, options.no_color, scene)
     if options.json is not None:
         results.write(target(options.json), found)

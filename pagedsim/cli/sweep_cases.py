@@ -180,7 +180,7 @@ def _inputs(config: Mapping[str, Any]) -> list[str]:
             continue
         if option == "steptime":
             kind, _, path = str(value).partition(":")
-            if kind != "table" or not path:
+            if kind not in ("table", "fitted") or not path:
                 continue
         elif option == "model" and not os.path.exists(str(value)):
             continue

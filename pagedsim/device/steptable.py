@@ -115,7 +115,7 @@ def read_table(path: str | Path) -> Table:
 
 def _rows(lines: Iterable[list[str]], name: str) -> Iterable[Row]:
     columns: list[str] | None = None
-    for number, cells in enumerate(lines, 1):
+    for line, cells in enumerate(lines, 1):
         cells = [cell.strip() for cell in cells]
         if not any(cells):
             continue
@@ -124,21 +124,22 @@ def _rows(lines: Iterable[list[str]], name: str) -> Iterable[Row]:
             for needed in ("sequences", "ms"):
                 if needed not in columns:
                     raise InputError(
-                        f"{name}:{number}: column {needed!r} is missing; there are: "
+                        f"{name}:{line}: column {needed!r} is missing; there are: "
                         f"{', '.join(columns)}"
                     )
             continue
         if len(cells) != len(columns):
             raise InputError(
-                f"{name}:{number}: {len(cells)} fields, must be {len(columns)}: {columns}"
+                f"{name}:{line}: {len(cells)} fields, must be {len(columns)}: {columns}"
             )
         row = dict(zip(columns, cells, strict=True))
-        key = [_number(row.get(axis, "0"), axis, f"{name}:{number}", int) for axis in _AXES]
-        ms = _number(row["ms"], "ms", f"{name}:{number}", float)
+        key = [number(row.get(axis, "0"), axis, f"{name}:{line}", int) for axis in _AXES]
+        ms = number(row["ms"], "ms", f"{name}:{line}", float)
         yield int(key[0]), int(key[1]), int(key[2]), ms
 
 
-def _number(text: str, field: str, place: str, kind: type[int] | type[float]) -> float:
+def number(text: str, field: str, place: str, kind: type[int] | type[float]) -> float:
+    """A cell as an integer >= 0 or a number > 0; InputError names place and field."""
     try:
         value = kind(text)
     except ValueError:
@@ -159,4 +160,4 @@ def _interpolate(knots: Sequence[int], values: Sequence[Fraction], at: int) -> F
     return values[right - 1] + (values[right] - values[right - 1]) * Fraction(at - low, high - low)
 
 
-__all__ = ["Table", "read_table"]
+__all__ = ["Table", "number", "read_table"]

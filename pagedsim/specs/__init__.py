@@ -23,6 +23,7 @@ from pagedsim.alloc.radix import Radix
 from pagedsim.alloc.ranked import RankedPaged
 from pagedsim.alloc.slots import Slots
 from pagedsim.device.device import Device
+from pagedsim.device.fitted import fitted_steptime
 from pagedsim.device.replaygroups import GroupedPool, pool_for
 from pagedsim.device.roofline import Roofline
 from pagedsim.device.steptable import read_table
@@ -44,6 +45,7 @@ STEPTIMES: dict[str, Callable[..., Any]] = {
     "affine": Affine,
     "constant": Constant,
     "table": read_table,
+    "fitted": fitted_steptime,
 }
 SHIPPED = frozenset((*ALLOCATORS, *SCHEDULERS, *STEPTIMES))
 _MORE = {"paged": ("block", "prefix", "evict", "groups")}  # which of the paged ones it is
@@ -154,12 +156,16 @@ def make_scheduler(
 
 
 def make_steptime(spec: str, *, device: Device | None = None) -> StepTime:
-    """A step-time model. ``table:FILE`` reads a file; the roofline needs a device."""
+    """A step-time model. ``table:FILE``, ``fitted:FILE`` are files; a roofline needs a device."""
     name, _, path = spec.strip().partition(":")
     if name == "table":
         if not path:
             raise SpecError("table: give the file, as in table:steps.csv")
         return read_table(path)
+    if name == "fitted":
+        if not path:
+            raise SpecError("fitted: give the file, as in fitted:steps.json (see pagedsim fit)")
+        return fitted_steptime(path, device)
     parts = {} if device is None else {"device": device}
     return cast(StepTime, _make("step time", parse(spec), STEPTIMES, parts))
 

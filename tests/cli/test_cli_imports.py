@@ -24,6 +24,7 @@ HEAVY = (
 COMMANDS = [
     "compare",
     "curve",
+    "fit",
     "plan",
     "replay",
     "size",

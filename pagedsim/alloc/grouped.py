@@ -31,6 +31,7 @@ from pagedsim.alloc.grouped_rules import (
     check_groups,
     next_trim,
     search,
+    windows_of,
 )
 from pagedsim.errors import ContractError, SpecError
 from pagedsim.protocols import GroupBlocks, Int64, LayerGroup, Narrow, Sequence, Usage
@@ -95,9 +96,15 @@ class Grouped:
             group.most_blocks(UNBOUND, in_flight) if group.window and in_flight else UNBOUND
             for group in groups
         ]
+        self._windows = windows_of(groups)
         self._pool = GroupedPool(blocks, len(groups), free_order)
         self._tables: dict[Sequence, Held] = {}
-        self._looked: tuple[Sequence | None, int, int, Hit] = (None, 0, 0, self._nothing())
+        self._looked: tuple[Sequence | None, int, int, Hit] = (
+            None,
+            0,
+            0,
+            self._nothing(),
+        )
         self.longest = self._longest()
 
     def cached(self, seq: Sequence, /) -> int:
@@ -191,12 +198,13 @@ class Grouped:
 
     def usage(self) -> Usage:
         """In bytes; `shared` leaves out the padding of the blocks that were saved."""
-        held = cached = shared = 0
-        for group, blocks in zip(self.groups, self.group_blocks(), strict=True):
-            held += blocks.held
-            cached += blocks.cached
-            shared += blocks.shared * group.page_bytes
-        return Usage(held * self.block_bytes, cached * self.block_bytes, shared)
+        shared = (
+            sum(self._pool.shares(at) * group.page_bytes for at, group in enumerate(self.groups))
+            if self.prefix
+            else 0
+        )
+        held = self.capacity - len(self._pool.free) * self.block_bytes
+        return Usage(held, self._pool.cached * self.block_bytes, shared)
 
     @property
     def evicted(self) -> int:
@@ -208,46 +216,37 @@ class Grouped:
         return tuple(map(self._pool.blocks_of, range(len(self.groups))))
 
     def out_of_windows(self, seqs: SequenceOf[Sequence], /) -> int:
-        """O(sequences · windowed groups), and O(shared blocks) where layers are narrow."""
+        """O(sequences · kinds of windows), and O(blocks out of them) where something is shared."""
         lost = 0
-        several: dict[tuple[int, int], list[int]] = {}  # of a shared block, bytes of each holder
-        for at, group in enumerate(self.groups):
-            part: tuple[LayerGroup | Narrow, ...] = (group,) if group.window else group.narrow
-            for number, one in enumerate(part):
-                for seq in seqs:
-                    table = self._held(seq).tables[at]
-                    begin = table.dropped * group.block
-                    left = one.first_read(seq.computed) - begin
-                    if left > 0:
-                        lost += left * one.token_bytes
-                        lost -= self._shared_out(
-                            several, number, table, left, group.block, one.token_bytes
-                        )
-        for (block, _), outs in several.items():
-            if len(outs) == self._pool.holders(block):
-                lost += min(outs)
+        for one, size, places in self._windows:
+            token = sum(token for _, token in places)
+            at = places[0][0]
+            for seq in seqs:
+                left = one.first_read(seq.computed) - self._held(seq).tables[at].dropped * size
+                if left > 0:
+                    lost += left * token
+            for at, token in places:
+                if self._pool.shares(at):
+                    lost -= self._counted_twice(one, at, size, token, seqs)
         return lost
 
-    def _shared_out(
-        self,
-        several: dict[tuple[int, int], list[int]],
-        number: int,
-        table: Table,
-        left: int,
-        size: int,
-        token: int,
+    def _counted_twice(
+        self, one: Narrow, at: int, size: int, token: int, seqs: SequenceOf[Sequence]
     ) -> int:
-        """Of `left` tokens out of a window, bytes in shared blocks: noted in `several` instead."""
-        if not self.prefix:
-            return 0
-        found = 0
-        for index in range(table.dropped, table.dropped + -(-left // size)):
-            block, out = table.blocks[index], min(left, size) * token
-            left -= size
-            if self._pool.holders(block) > 1:
-                several.setdefault((block, number), []).append(out)
-                found += out
-        return found
+        """Of a group's bytes out of a window, those in shared blocks, but for what nobody reads."""
+        outs: dict[int, list[int]] = {}
+        for seq in seqs:
+            table = self._held(seq).tables[at]
+            left = one.first_read(seq.computed) - table.dropped * size
+            for index in range(table.dropped, table.dropped - (-left // size)):
+                if self._pool.holders(table.blocks[index]) > 1:
+                    outs.setdefault(table.blocks[index], []).append(min(left, size))
+                left -= size
+        twice = 0
+        for block, each in outs.items():
+            none_reads = min(each) if len(each) == self._pool.holders(block) else 0
+            twice += sum(each) - none_reads
+        return twice * token
 
     def tables(self, seq: Sequence, /) -> tuple[tuple[int, ...], ...]:
         """A table a group, NULL where a block was given back."""
@@ -273,10 +272,13 @@ class Grouped:
         if not self.prefix:
             return
         for at, (group, table) in enumerate(zip(self.groups, held.tables, strict=True)):
-            for index in range(table.named, tokens // group.block):
-                table.named = index + 1
-                if table.blocks[index] != NULL:
-                    self._pool.name(at, table.blocks[index], int(table.keys[index]))
+            full = tokens // group.block
+            if full > table.named:
+                part = slice(table.named, full)
+                for block, key in zip(table.blocks[part], table.keys[part].tolist(), strict=True):
+                    if block != NULL:
+                        self._pool.name(at, block, key)
+                table.named = full
 
     def _nothing(self) -> Hit:
         return Hit(0, tuple([] for _ in self.groups))

@@ -34,12 +34,17 @@ class GroupedPool:
         self._cached = [0] * groups
         self._shared = [0] * groups
         self._gone = [0] * groups
+        self.cached = 0  # free blocks with a key, of all groups
         self.evicted = 0  # blocks whose key was dropped
         self.version = 0  # changes whenever a look-up may find something else
 
     def blocks_of(self, group: int) -> GroupBlocks:
         """What a group has now."""
-        held, cached, shared = self._held[group], self._cached[group], self._shared[group]
+        held, cached, shared = (
+            self._held[group],
+            self._cached[group],
+            self._shared[group],
+        )
         return GroupBlocks(held, cached, shared, self._gone[group])
 
     def gone(self, group: int, entries: int) -> None:
@@ -49,6 +54,10 @@ class GroupedPool:
     def keys_cached(self) -> int:
         """Distinct (group, key) pairs that can be found."""
         return len(self._found)
+
+    def shares(self, group: int) -> int:
+        """What sharing saved, in blocks."""
+        return self._shared[group]
 
     def holders(self, block: int) -> int:
         """Tables that list `block`."""
@@ -77,6 +86,7 @@ class GroupedPool:
         if idle:
             self._held[group] += len(idle)
             self._cached[group] -= len(idle)
+            self.cached -= len(idle)
             self.free.remove(np.array(idle, np.int64))
 
     def take(self, group: int, blocks: int) -> list[int]:
@@ -115,11 +125,13 @@ class GroupedPool:
                 self._cached[group] += 1
                 keyed.append(block)
         self._held[group] -= len(keyed) + len(keyless)
+        self.cached += len(keyed)
         if self._to_front:
             self.free.push_front(keyless[::-1])
-        else:
+        elif keyless:
             self.free.push_back(np.array(keyless, np.int64))
-        self.free.push_back(np.array(keyed, np.int64))
+        if keyed:
+            self.free.push_back(np.array(keyed, np.int64))
         return bool(keyed or keyless)
 
     def _forget(self, block: int) -> None:
@@ -130,6 +142,7 @@ class GroupedPool:
         if not there:
             del self._found[key]
         self._cached[self._group[block]] -= 1
+        self.cached -= 1
         self.evicted += 1
         self.version += 1
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pagedsim.alloc.grouped_pool import NULL, GroupedPool
 from pagedsim.errors import SpecError
-from pagedsim.protocols import LayerGroup, Sequence
+from pagedsim.protocols import LayerGroup, Narrow, Sequence
 
 UNBOUND = 1 << 62
 _KINDS = ("full", "sliding", "chunked", "state")
@@ -50,6 +50,22 @@ def check_groups(groups: tuple[LayerGroup, ...], blocks: int, free_order: str) -
         raise SpecError(f"paged: a pool of {blocks} blocks (null 1) has none to give")
 
 
+def windows_of(
+    groups: SequenceOf[LayerGroup],
+) -> list[tuple[Narrow, int, list[tuple[int, int]]]]:
+    """Windows that are alike, tokens of their blocks, and (group, bytes a token) of each.
+
+    All groups of one entry have given back as many blocks of a sequence.
+    """
+    found: dict[tuple[Narrow, int, bool], list[tuple[int, int]]] = {}
+    for at, group in enumerate(groups):
+        own = Narrow(group.kind, group.window, group.token_bytes)
+        for part in (own,) if group.window else group.narrow:
+            key = (part._replace(token_bytes=0), group.block, group.window > 0)
+            found.setdefault(key, []).append((at, part.token_bytes))
+    return [(part, size, places) for (part, size, _), places in found.items()]
+
+
 def blocks_for(group: LayerGroup, tokens: int) -> int:
     """Entries of a table that reaches `tokens` tokens."""
     return group.kept if group.kind == "state" else -(-tokens // group.block)
@@ -66,44 +82,71 @@ def next_trim(group: LayerGroup, dropped: int) -> int:
 
 
 def search(pool: GroupedPool, groups: SequenceOf[LayerGroup], seq: Sequence) -> Hit:
-    """The longest hit that all groups have, full ones first. O(known blocks of all groups).
+    """The longest hit that all groups have, full ones first. O(blocks looked at).
 
-    Whole blocks of every group, and fewer than all known tokens, so that one is computed.
+    Whole blocks of every group, and fewer than all known tokens, so that one is computed. What full
+    groups have of a length they have of every shorter one, so they are looked at once; windows
+    until all of them agree.
     """
     align = lcm(*(group.block for group in groups))
-    order = sorted(range(len(groups)), key=lambda at: groups[at].window > 0)
     tokens = (seq.tokens - 1) // align * align
-    found = []
+    keys = [seq.keys(group.block)[: tokens // group.block].tolist() for group in groups]
+    found: list[list[int]] = [[] for _ in groups]
     for at, group in enumerate(groups):
-        keys = seq.keys(group.block)[: tokens // group.block].tolist()
-        found.append([pool.find(at, key) for key in keys])
-    agreed = 0  # groups one after another that have so much
-    while tokens and agreed < len(groups):
-        at = order[0]
-        order = [*order[1:], at]
-        most = longest_hit(groups[at], found[at], tokens, align)
+        if not group.window:
+            for key in keys[at][: tokens // group.block]:
+                if (block := pool.find(at, key)) == NULL:
+                    break
+                found[at].append(block)
+            tokens = min(tokens, len(found[at]) * group.block // align * align)
+    turn = [at for at, group in enumerate(groups) if group.window]
+    agreed = 0  # windows one after another that have so much
+    while tokens and agreed < len(turn):
+        at = turn[0]
+        turn = [*turn[1:], at]
+        most = longest_hit(pool, groups[at], at, keys[at], tokens, align)
         agreed = agreed + 1 if most == tokens else 1
         tokens = most
     blocks = []
-    for group, there in zip(groups, found, strict=True):
-        out = group.first_read(tokens) // group.block
-        blocks.append([NULL] * out + there[out : tokens // group.block])
+    for at, group in enumerate(groups):
+        out, end = group.first_read(tokens) // group.block, tokens // group.block
+        there = (
+            [pool.find(at, key) for key in keys[at][out:end]] if group.window else found[at][:end]
+        )
+        blocks.append([NULL] * out + there)
     return Hit(tokens, tuple(blocks))
 
 
-def longest_hit(group: LayerGroup, found: SequenceOf[int], tokens: int, align: int) -> int:
-    """Most of `tokens` that one group can hit: all that is read after them is found.
+def longest_hit(
+    pool: GroupedPool,
+    group: LayerGroup,
+    at: int,
+    keys: SequenceOf[int],
+    tokens: int,
+    align: int,
+) -> int:
+    """Most of `tokens` that the windowed group `at` has: all that is read after them is found.
 
-    A windowed group's is the rightmost; what lies before the window need not be there.
+    What lies before the window need not be there. The rightmost one counts.
     """
     size = group.block
     while tokens:
         first = group.first_read(tokens) // size
-        missing = [at for at in range(first, tokens // size) if found[at] == NULL]
-        if not missing:
+        places = range(tokens // size - 1, first - 1, -1)
+        missing = next((place for place in places if pool.find(at, keys[place]) == NULL), None)
+        if missing is None:
             break
-        tokens = missing[-1 if group.window else 0] * size // align * align
+        tokens = missing * size // align * align
     return tokens
 
 
-__all__ = ["UNBOUND", "Hit", "blocks_for", "check_groups", "longest_hit", "next_trim", "search"]
+__all__ = [
+    "UNBOUND",
+    "Hit",
+    "blocks_for",
+    "check_groups",
+    "longest_hit",
+    "next_trim",
+    "search",
+    "windows_of",
+]

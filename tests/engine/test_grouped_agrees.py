@@ -256,3 +256,22 @@ def test_what_is_done_reads_no_more() -> None:
     trace = Trace.build("t", [0, 1, 1], [5, 5, 5], [1, 8, 1], runs=(counts, first, lengths))
     run = trace, lambda: Grouped(20, groups=(group,), prefix=True), Static, Fixed(1), 20
     assert check(run).column("shared").any()
+
+
+@pytest.mark.parametrize("late", [0, 1, 3])
+def test_windows_that_move_late_are_found(late: int) -> None:
+    """Planted in the fast engine: it says that fewer tokens are stored than are."""
+    group = LayerGroup("sliding", (0,), 2, 2, 5)
+    trace, pool = uniform([(0, 3, 40), (2, 9, 20)]), 30
+    runs = []
+    for engine in (FastEngine, ReferenceEngine):
+        made = engine(trace, Grouped(pool, groups=(group,)), Vllm(), Fixed(1), max_len=99)
+        if engine is FastEngine and late:
+            trim = made.state._trim
+            made.state._trim = lambda seq, c, trim=trim: trim(seq, max(0, c - late))
+        runs.append(made.run())
+    if not late:
+        assert_equal(*runs)
+        return
+    with pytest.raises(AssertionError):
+        assert_equal(*runs)

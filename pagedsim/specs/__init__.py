@@ -174,8 +174,9 @@ def part_of(text: str) -> tuple[Callable[..., Any], dict[str, Value]]:
     """What a spec of any kind names, not made yet, and the values that it gives."""
     spec, shipped = parse(text), {**ALLOCATORS, **SCHEDULERS, **STEPTIMES}
     if spec.path is None and spec.name == "paged":
-        shipped["paged"], spec = _paged(spec)
-        spec = without(spec, "groups")
+        if spec.words.get("groups", "off") != "off":
+            raise SpecError(f"{text}: groups are those of a model, and there is none here")
+        shipped["paged"], spec = _paged(without(spec, "groups"))
     make = shipped.get(spec.name) if spec.path is None else _imported("part", spec, shipped)
     if make is None:
         raise SpecError(f"{text}: there is no part {spec.name!r}{_there(spec, shipped)}")

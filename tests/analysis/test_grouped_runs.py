@@ -21,7 +21,7 @@ from pagedsim.device.replaygroups import grouped_pool
 from pagedsim.errors import DeviceError, SpecError
 from pagedsim.present.page import page
 from pagedsim.present.perfetto import events
-from pagedsim.specs import make_allocator
+from pagedsim.specs import make_allocator, part_of
 from pagedsim.trace import Trace
 
 GEMMA = make_device("gemma-3-27b", "h100", kv_memory_bytes=1 << 30, max_batched_tokens=512)
@@ -191,3 +191,6 @@ def test_a_pool_that_is_too_small() -> None:
         allocator_of("paged:groups=on", Setup(device=device, max_len=64).resolved())
     with pytest.raises(SpecError, match="needs a model"):
         make_allocator("paged:groups=on", tokens=1000, max_len=64)
+    with pytest.raises(SpecError, match="groups are those of a model"):
+        part_of("paged:groups=on")
+    assert part_of("paged:groups=off,block=8") == (Paged, {"block": 8})

@@ -9,7 +9,7 @@ capacity asked for (`curve_replay`). Both work on runs of blocks (`curve_runs`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -43,7 +43,10 @@ class Hits(NamedTuple):
 
 
 class Lookups:
-    """A trace's look-ups, ready to be counted at any capacity. The arguments are `curve`'s."""
+    """A trace's look-ups, ready to be counted at any capacity. The arguments are `curve`'s.
+
+    `progress`, where it is set, is called with the requests of each replay as it is done.
+    """
 
     def __init__(
         self,
@@ -58,6 +61,7 @@ class Lookups:
         _among("count", count, COUNTS)
         if not 0 <= warmup < 1:
             raise SpecError(f"warmup is {warmup:g}, must be >= 0 and < 1")
+        self.progress: Callable[[int], None] | None = None
         self.trace, self.block, self.touch, self.count = trace, block, touch, count
         self.runs = runs(trace, block, partial=count == "all", outputs=count == "outputs")
         self.spans = spans(self.runs)
@@ -98,6 +102,8 @@ class Lookups:
             else:
                 found = (replay.lfu if policy == "lfu" else replay.optimal)(self._paths, capacity)
             rows.append(self._sums(np.array(found, np.int64)))
+            if self.progress is not None:
+                self.progress(len(found))
         return Hits(*(np.array(column) for column in zip(*rows, strict=True)))
 
     def request_tokens(self, blocks: Int64) -> Int64:
@@ -115,7 +121,11 @@ class Lookups:
             at = np.array(capacities, np.int64)
             tokens = np.array([point.hit_tokens for point in points], np.int64)
         where = knee(at, tokens)
-        found = None if where is None else self.points(policy, [int(at[where])], token_bytes)[0]
+        found = None
+        if where is not None and policy == "lru":
+            found = self.points(policy, [int(at[where])], token_bytes)[0]
+        elif where is not None:
+            found = points[where]
         enough = []
         for part in PARTS:
             goal = part * int(self.ideal.tokens[0])

@@ -51,16 +51,23 @@ class _Done(Exception):
     """Ends a replay at the first difference."""
 
 
-def verify(path: str | Path, *, trace: str | Path | None = None, engine: str = "fast") -> Outcome:
+def verify(
+    path: str | Path,
+    *,
+    trace: str | Path | None = None,
+    engine: str = "fast",
+    progress: Callable[[int, int], None] | None = None,
+) -> Outcome:
     """Replay a recording and compare. `engine` is "fast" or "reference".
 
-    Raises InputError where the recording needs what is not simulated.
+    `progress` is called with how many requests are done, of how many. Raises InputError where the
+    recording needs what is not simulated.
     """
     from pagedsim.analysis.verify_sglang import is_sglang, verify_sglang  # which imports this file
 
     make = engine_of(engine)
     if is_sglang(path):
-        return verify_sglang(path, trace=trace)
+        return verify_sglang(path, trace=trace, progress=progress)
 
     recorded = read_recording(path)
     config = config_of(recorded)
@@ -77,6 +84,14 @@ def verify(path: str | Path, *, trace: str | Path | None = None, engine: str = "
     )
     _whole(recorded, len(requests))
     referee = Referee(recorded, allocator)
+    done = 0
+
+    def tell(more: int) -> None:
+        nonlocal done
+        done += more
+        if progress is not None:
+            progress(done, len(requests))
+
     run = make(
         requests,
         allocator,
@@ -84,6 +99,7 @@ def verify(path: str | Path, *, trace: str | Path | None = None, engine: str = "
         Constant(ms=1e-6),
         max_len=config.max_model_len,
         observers=[referee],
+        progress=tell,
     )
     with contextlib.suppress(_Done):
         referee.finish(run.run())

@@ -14,6 +14,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -149,8 +150,16 @@ def read_sglang(path: str | Path) -> Recorded:
     return Recorded(path, kinds["header"][0], [], kinds["req"], kinds["summary"][-1])
 
 
-def verify_sglang(path: str | Path, *, trace: str | Path | None = None) -> Outcome:
-    """Replay a recording and compare every field. Raises InputError where it cannot be replayed."""
+def verify_sglang(
+    path: str | Path,
+    *,
+    trace: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Outcome:
+    """Replay a recording and compare every field. Raises InputError where it cannot be replayed.
+
+    `progress` is called with how many requests are done, of how many.
+    """
     recorded = read_sglang(path)
     config = _config(recorded)
     requests = load(trace if trace is not None else trace_of(recorded.path))
@@ -159,7 +168,7 @@ def verify_sglang(path: str | Path, *, trace: str | Path | None = None) -> Outco
         where, rows = recorded.path, len(requests)
         raise InputError(f"{where}: {lines} requests are recorded, {requests.name} has {rows}")
     seen: dict[str, None] = {}
-    difference = _compare(recorded, Driver(requests, config), seen)
+    difference = _compare(recorded, Driver(requests, config), seen, progress)
     return Outcome(
         path=str(recorded.path),
         engine=f"sglang {recorded.header.get('version')}",
@@ -194,11 +203,18 @@ def _config(recorded: Recorded) -> Config:
     return config
 
 
-def _compare(recorded: Recorded, driver: Driver, seen: dict[str, None]) -> Difference | None:
+def _compare(
+    recorded: Recorded,
+    driver: Driver,
+    seen: dict[str, None],
+    progress: Callable[[int, int], None] | None,
+) -> Difference | None:
     """Run the requests; the first difference. `seen` collects the fields compared."""
     tree = driver.tree
     prompts = hits = evicted = 0
     for row, line in enumerate(recorded.requests):
+        if progress is not None:
+            progress(row, len(recorded.requests))
         seq = driver.run(row)
         prompts, hits, evicted = prompts + seq.prompt, hits + seq.hit, evicted + seq.evicted
         order = driver.slots(seq)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pagedsim.cli.values import one_of, option
+from pagedsim.cli.values import NoColor, one_of, option
 from pagedsim.errors import PagedsimError, SpecError
 
 if TYPE_CHECKING:
@@ -39,7 +39,10 @@ def check(
         str | None,
         option("--json", metavar="FILE", help="write JSON to FILE, - for standard output"),
     ] = None,
-    no_color: Annotated[bool, option("--no-color", help="no colours")] = False,
+    quiet: Annotated[
+        bool, option("--quiet", "-q", help="no table: the exit code says whether all laws hold")
+    ] = False,
+    no_color: NoColor = False,
 ) -> None:
     """Try a part on random histories, and show the shortest that breaks a law; exit 1 if one does.
 
@@ -49,10 +52,13 @@ def check(
     testing = _testing()
     make, found = _maker(part, kind)
     suite = testing.SUITES[found](make)
-    findings: Findings = testing.explore(suite, testing.profile(profile))
+    from pagedsim.present.progress import busy
+
+    with busy(f"trying {part}", no_color=no_color):
+        findings: Findings = testing.explore(suite, testing.profile(profile))
     if json is not None:
         _write(json, part, findings)
-    if json != "-":
+    if json != "-" and not quiet:
         from pagedsim.present.tables import console
 
         _print(console(no_color=no_color), part, findings)

@@ -95,7 +95,7 @@ def curve(
     from pagedsim.cli.outputs import target, writable
     from pagedsim.files import write_whole
     from pagedsim.present.curves import show
-    from pagedsim.present.progress import busy
+    from pagedsim.present.progress import Progress, busy
     from pagedsim.present.tables import console
     from pagedsim.trace import load
 
@@ -122,8 +122,11 @@ def curve(
                 )
             pool = lookups.capacity(pool_tokens // size, token_bytes)
             at.append(pool.blocks)
+    replays = len(set(at)) * sum(each != "lru" for each in policies)
+    with Progress(replays * len(read), "replaying", no_color=no_color) as bar:
+        lookups.progress = bar
         found = curves(lookups, policies, at, token_bytes)
-        found = msgspec.structs.replace(found, model=model, gpu=gpu, pool=pool)
+    found = msgspec.structs.replace(found, model=model, gpu=gpu, pool=pool)
     if json is not None:
         with write_whole(json) as file:
             file.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pagedsim.cli.values import counted, option
+from pagedsim.cli.values import NoColor, Quiet, counted, option
 from pagedsim.errors import SpecError
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ _Quick = Annotated[bool, option("--quick", help="short runs, to look at: no tole
 _Figure = Annotated[
     str | None, option("--figure", metavar="FILE", help="draw the numbers: .png, .svg or .pdf")
 ]
-_NoColor = Annotated[bool, option("--no-color", help="no colours")]
 
 
 def paper(
@@ -37,13 +36,14 @@ def paper(
     quick: _Quick = False,
     json: _Json = None,
     figure: _Figure = None,
-    no_color: _NoColor = False,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """Run a published experiment again: published, ours, difference, tolerance."""
     from pagedsim.analysis.experiments.catalogue import PAPERS
 
     files = {"json": json, "figure": figure}
-    _do(PAPERS, name, trace, jobs=jobs, quick=quick, files=files, no_color=no_color)
+    _do(PAPERS, name, trace, jobs=jobs, quick=quick, files=files, look=(quiet, no_color))
 
 
 def field(
@@ -52,7 +52,8 @@ def field(
     quick: _Quick = False,
     json: _Json = None,
     figure: _Figure = None,
-    no_color: _NoColor = False,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """Run again what users of real engines measured: measured, ours, difference, tolerance."""
     from pagedsim.analysis.experiments.catalogue import FIELD
@@ -64,7 +65,7 @@ def field(
         jobs=jobs,
         quick=quick,
         files={"json": json, "figure": figure},
-        no_color=no_color,
+        look=(quiet, no_color),
         heading="measured",
     )
 
@@ -77,10 +78,10 @@ def _do(
     jobs: int,
     quick: bool,
     files: dict[str, str | None],
-    no_color: bool,
+    look: tuple[bool, bool],
     heading: str = "published",
 ) -> None:
-    """List, or run, print and write."""
+    """List, or run, print and write; `look`: whether to be quiet, and without colours."""
     from pagedsim.analysis.experiments.catalogue import find
     from pagedsim.analysis.experiments.experiment import Bench
     from pagedsim.cli.outputs import target, writable
@@ -88,7 +89,9 @@ def _do(
     from pagedsim.present.progress import Progress, busy
     from pagedsim.present.tables import console
 
+    quiet, no_color = look
     out = console(no_color=no_color)
+    out.quiet = quiet
     writable(files, {} if trace is None else {target(trace): "the trace"}, 1)
     json, figure = files["json"], files["figure"]
     if name == "list":

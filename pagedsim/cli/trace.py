@@ -9,7 +9,7 @@ import typer
 from pagedsim.cli import trace_compare, trace_cut, trace_fit
 from pagedsim.cli.listing import Listing
 from pagedsim.cli.trace_from import from_
-from pagedsim.cli.values import counted, one_of, option
+from pagedsim.cli.values import NoColor, Quiet, counted, one_of, option
 from pagedsim.present.progress import busy
 
 app = typer.Typer(
@@ -51,14 +51,16 @@ def info(
     limit: _Limit = None,
     zero_output: _Zero = "drop",
     json: _Json = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """Rates, length percentiles, burstiness and ideal reuse of a trace."""
     from pagedsim.trace import load, stats
 
-    with busy(f"reading {file}"):
+    with busy(f"reading {file}", no_color=no_color):
         trace = load(file, zero_output=zero_output, limit=limit)  # type: ignore[arg-type]
         found = stats.summary(trace, block)
-    report(found, json, _info_table)
+    report(found, json, _info_table, quiet=quiet, no_color=no_color)
 
 
 @app.command()
@@ -73,6 +75,8 @@ def convert(
     limit: _Limit = None,
     zero_output: _Zero = "drop",
     json: _Json = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """Write a trace in pagedsim's own format, which keeps everything."""
     from pagedsim.cli.outputs import apart
@@ -80,10 +84,11 @@ def convert(
 
     store.check(target)
     apart(target, json, name="OUT")
-    with busy(f"converting {source}"):
+    with busy(f"converting {source}", no_color=no_color):
         trace = load(source, zero_output=zero_output, limit=limit)  # type: ignore[arg-type]
         store.write(trace, target)
-    report(written(trace, target), json, written_line, quiet=target == "-")
+    quiet = quiet or target == "-"
+    report(written(trace, target), json, written_line, quiet=quiet, no_color=no_color)
 
 
 @app.command()
@@ -92,20 +97,23 @@ def fetch(
         str, typer.Argument(metavar="NAME", help="a public trace; see `pagedsim trace list`")
     ],
     json: _Json = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """Download a public trace, check it and keep it; prints where it is."""
     from pagedsim.present.progress import Progress
     from pagedsim.trace import fetch as public
 
-    with Progress(0, f"fetching {name}", bytes_=True) as bar:
+    with Progress(0, f"fetching {name}", bytes_=True, no_color=no_color) as bar:
         path = public.fetch(name, progress=bar.reach)
     source = public.SOURCES[name]
     found = {"name": name, "path": str(path), "url": source.url, "sha256": source.sha256}
-    report({**found, "licence": source.licence}, json, _fetched_line)
+    found["licence"] = source.licence
+    report(found, json, _fetched_line, quiet=quiet, no_color=no_color)
 
 
 @app.command("list")
-def list_(json: _Json = None) -> None:
+def list_(json: _Json = None, quiet: Quiet = False, no_color: NoColor = False) -> None:
     """The traces that can be given by name."""
     from pagedsim.trace import bundled, load
     from pagedsim.trace import fetch as public
@@ -121,7 +129,7 @@ def list_(json: _Json = None) -> None:
         kind = "fetched" if public.cached(name) else "to fetch"
         row = {"name": name, "kind": kind, "about": source.about, "licence": source.licence}
         rows.append({**row, "url": source.url})
-    report({"traces": rows}, json, _list_table)
+    report({"traces": rows}, json, _list_table, quiet=quiet, no_color=no_color)
 
 
 def written(trace: Any, path: str) -> dict[str, Any]:
@@ -131,7 +139,9 @@ def written(trace: Any, path: str) -> dict[str, Any]:
     return {"path": path, "name": trace.name, "load": trace.load, **counts, **tokens}
 
 
-def report(found: dict[str, Any], json: str | None, show: Any, *, quiet: bool = False) -> None:
+def report(
+    found: dict[str, Any], json: str | None, show: Any, *, quiet: bool, no_color: bool
+) -> None:
     """JSON where it is asked for; for people unless standard output is taken."""
     if json is not None:
         import msgspec
@@ -144,7 +154,7 @@ def report(found: dict[str, Any], json: str | None, show: Any, *, quiet: bool = 
     if json != "-" and not quiet:
         from pagedsim.present.tables import console
 
-        show(found, console())
+        show(found, console(no_color=no_color))
 
 
 def _info_table(found: dict[str, Any], console: Any) -> None:

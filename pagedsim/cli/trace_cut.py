@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pagedsim.cli.values import counted, measured, number, option, whole
+from pagedsim.cli.values import NoColor, Quiet, counted, measured, number, option, whole
 from pagedsim.errors import SpecError
 
 _In = Annotated[
@@ -28,13 +28,21 @@ def head(
         float | None, measured("--seconds", help="conversations that start this early")
     ] = None,
     json: _Json = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """The conversations that start first, whole."""
     from pagedsim.trace import cut
 
     if (requests is None) == (seconds is None):
         raise SpecError("give --requests N or --seconds X")
-    _one(source, out, json, lambda trace: cut.head(trace, requests=requests, seconds=seconds))
+    _one(
+        source,
+        out,
+        json,
+        (quiet, no_color),
+        lambda trace: cut.head(trace, requests=requests, seconds=seconds),
+    )
 
 
 def sample(
@@ -43,11 +51,13 @@ def sample(
     share: Annotated[float, measured("--share", most=1.0, help="probability of each conversation")],
     seed: Annotated[int, counted("--seed", least=0, most=1 << 62, help="of the draw")] = 0,
     json: _Json = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """A random share of the conversations, each whole. The same seed takes the same ones."""
     from pagedsim.trace import cut
 
-    _one(source, out, json, lambda trace: cut.sample(trace, share, seed=seed))
+    _one(source, out, json, (quiet, no_color), lambda trace: cut.sample(trace, share, seed=seed))
 
 
 def shift(
@@ -58,6 +68,8 @@ def shift(
         option("--seconds", metavar="X", help="later by X, may be negative  [first at 0]"),
     ] = None,
     json: _Json = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """All arrivals later or earlier."""
     from pagedsim.trace import cut
@@ -66,7 +78,7 @@ def shift(
     if seconds is not None:
         size = number("--seconds", seconds.lstrip("+-"), most=1e9)
         by = -size if seconds.startswith("-") else size
-    _one(source, out, json, lambda trace: cut.shift(trace, by))
+    _one(source, out, json, (quiet, no_color), lambda trace: cut.shift(trace, by))
 
 
 def merge(
@@ -76,6 +88,8 @@ def merge(
         bool, option("--same-content", help="equal token ids mean equal tokens, as in parts of one")
     ] = False,
     json: _Json = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """All requests of some traces, by arrival; their contents stay apart."""
     from pagedsim.cli.outputs import apart
@@ -86,7 +100,7 @@ def merge(
     store.check(out)
     apart(out, json)
     traces = [load(source) for source in sources]
-    _write(traces, cut.merge(traces, same_content=same_content), out, json)
+    _write(traces, cut.merge(traces, same_content=same_content), out, json, (quiet, no_color))
 
 
 def filter_(
@@ -105,6 +119,8 @@ def filter_(
         str | None, option("--seconds", metavar="A:B", help="arrivals of all its requests")
     ] = None,
     json: _Json = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """Conversations of which every request is within bounds; A: and :B are open."""
     from pagedsim.trace import cut
@@ -113,7 +129,7 @@ def filter_(
     bounds = {name: _bounds(f"--{name}", text) for name, text in given.items() if text is not None}
     if not bounds:
         raise SpecError(f"give one of {', '.join(f'--{name} A:B' for name in given)}")
-    _one(source, out, json, lambda trace: cut.keep(trace, **bounds))
+    _one(source, out, json, (quiet, no_color), lambda trace: cut.keep(trace, **bounds))
 
 
 def anonymise(
@@ -130,6 +146,8 @@ def anonymise(
         counted("--seed", least=0, most=1 << 62, help="of the jitter  [drawn, and not kept]"),
     ] = None,
     json: _Json = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """Drop names and ids, round lengths, jitter times; says what a reader could still learn."""
     from pagedsim.trace.anonymise import anonymise as told_less
@@ -138,6 +156,7 @@ def anonymise(
         source,
         out,
         json,
+        (quiet, no_color),
         lambda trace: told_less(trace, round_to=round_to, jitter_s=jitter or 0.0, seed=seed),
     )
 
@@ -161,27 +180,30 @@ def _bounds(name: str, text: str) -> Any:
     return Bounds(*ends)
 
 
-def _one(source: str, out: str, json: str | None, change: Any) -> None:
+def _one(source: str, out: str, json: str | None, look: tuple[bool, bool], change: Any) -> None:
+    """Read, change and write; `look`: whether to be quiet, and without colours."""
     from pagedsim.cli.outputs import apart
     from pagedsim.present.progress import busy
     from pagedsim.trace import load, store
 
     store.check(out)
     apart(out, json)
-    with busy(f"reading {source}"):
+    with busy(f"reading {source}", no_color=look[1]):
         trace = load(source)
         after = change(trace)
-    _write([trace], after, out, json)
+    _write([trace], after, out, json, look)
 
 
-def _write(traces: list[Any], after: Any, out: str, json: str | None) -> None:
+def _write(
+    traces: list[Any], after: Any, out: str, json: str | None, look: tuple[bool, bool]
+) -> None:
     from pagedsim.cli.trace import report, written
     from pagedsim.trace import cut, store
 
     rows = cut.effect(traces, after)
     store.write(after, out)
     found = {**written(after, out), "before": rows[:-1], "after": rows[-1]}
-    report(found, json, _table, quiet=out == "-")
+    report(found, json, _table, quiet=look[0] or out == "-", no_color=look[1])
 
 
 def _table(found: dict[str, Any], console: Any) -> None:

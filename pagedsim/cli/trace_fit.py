@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pagedsim.cli.values import counted, measured, option
+from pagedsim.cli.values import NoColor, Quiet, counted, measured, option
 
 if TYPE_CHECKING:
     from pagedsim.trace.recipe import Recipe
@@ -31,6 +31,8 @@ def fit(
     out: Annotated[str, option("--out", "-o", metavar="FILE", help="the recipe (TOML), or -")],
     limit: Annotated[int | None, counted("--limit", help="only the first N by arrival")] = None,
     json: _Json = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """Fit a recipe to a trace: what makes more of the same, without any request of it."""
     import msgspec
@@ -47,7 +49,7 @@ def fit(
     apart(out, json)
     if out != "-" and target(source) == target(out):
         raise SpecError(f"--out: {out} is the trace as well: give another name")
-    with busy(f"fitting {source}"):
+    with busy(f"fitting {source}", no_color=no_color):
         trace = load(source, limit=limit)
         found = fitted(trace)
         text = dump(found.recipe, f"Made by pagedsim trace fit: {found.recipe.about}.\n{_LEARN}")
@@ -56,7 +58,7 @@ def fit(
     facts = {"path": out, "requests": len(trace), "sessions": found.sessions}
     facts |= {"bytes": len(text.encode()), "notes": list(found.notes)}
     facts |= {"recipe": msgspec.to_builtins(found.recipe)}
-    report(facts, json, _fitted, quiet=out == "-")
+    report(facts, json, _fitted, quiet=quiet or out == "-", no_color=no_color)
 
 
 def make(
@@ -83,6 +85,8 @@ def make(
         float | None, measured("--scale", most=1e6, help="X times the rate, and the requests")
     ] = None,
     json: _Json = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """Make a trace from a recipe. The same recipe, seed, number and scale give the same bytes."""
     from pagedsim.cli.outputs import apart
@@ -94,11 +98,12 @@ def make(
     store.check(out)
     apart(out, json)
     said, notes = _recipe(recipe, from_percentiles)
-    with busy(f"making {recipe or 'the trace'}"):
+    with busy(f"making {recipe or 'the trace'}", no_color=no_color):
         trace = made(said, seed=seed, requests=requests, scale=scale or 1.0)
         trace = replace(trace, notes=(*trace.notes, *notes))
         store.write(trace, out)
-    report(written(trace, out), json, written_line, quiet=out == "-")
+    quiet = quiet or out == "-"
+    report(written(trace, out), json, written_line, quiet=quiet, no_color=no_color)
 
 
 def _recipe(name: str | None, percentiles: str | None) -> tuple[Recipe, tuple[str, ...]]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pagedsim.cli.values import counted, option
+from pagedsim.cli.values import NoColor, Quiet, counted, option
 from pagedsim.errors import SpecError
 
 
@@ -47,6 +47,8 @@ def from_(
         str | None,
         option("--json", metavar="FILE", help="write JSON to FILE, - for standard output"),
     ] = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """Make a trace of request logs: lengths, times, conversations and shared prefixes, no text."""
     from pagedsim.cli.outputs import apart
@@ -67,7 +69,7 @@ def from_(
         skip_bad=skip_bad,
         drop_duplicates=drop_duplicates,
     )
-    with Progress(read.size(logs), "reading logs", bytes_=True) as bar:
+    with Progress(read.size(logs), "reading logs", bytes_=True, no_color=no_color) as bar:
         found = read.from_logs(logs, choices, progress=bar)
     store.write(found.trace, out)
     facts = {
@@ -79,7 +81,7 @@ def from_(
         "skipped": found.skipped,
         "skipped_first": found.skipped_first,
     }
-    report(facts, json, _lines, quiet=out == "-")
+    report(facts, json, _lines, quiet=quiet or out == "-", no_color=no_color)
 
 
 def _mapping(words: list[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -82,4 +82,10 @@ def one_of(name: str, *words: str, **more: Any) -> Any:
     return option(name, parser=read, metavar="|".join(words), **more)
 
 
-__all__ = ["MOST", "UsageError", "counted", "measured", "number", "one_of", "option", "whole"]
+Quiet = Annotated[bool, option("--quiet", "-q", help="no table")]
+NoColor = Annotated[bool, option("--no-color", help="no colours")]
+
+__all__ = [
+    *("MOST", "NoColor", "Quiet", "UsageError", "counted", "measured", "number"),
+    *("one_of", "option", "whole"),
+]

@@ -120,6 +120,7 @@ def _shown(
 ) -> list[Outcome]:
     """Compare one recording after another and print each as it is done."""
     from pagedsim.analysis.verify import verify as compare
+    from pagedsim.present.progress import Progress
     from pagedsim.present.tables import console
 
     out = console(no_color=no_color)
@@ -128,7 +129,8 @@ def _shown(
     width = max(min(room, max(len(_name(path)) for path in recordings)), 9)
     outcomes: list[Outcome] = []
     for path in recordings:
-        outcome = compare(path, trace=trace, engine=engine)
+        with Progress(0, f"verifying {_name(path)}", no_color=no_color) as bar:
+            outcome = compare(path, trace=trace, engine=engine, progress=bar.reach)
         if not outcomes:
             _line(out, "", "recording".ljust(width), _COUNTS)
         outcomes.append(outcome)

@@ -17,6 +17,23 @@ COMMANDS = {
     "curve": ("curve", "chat-shared", "--limit", "50"),
     "size": ("size", "llama-3.1-8b", "--gpu", "h100"),
     "verify": ("verify", RECORDING),
+    "check": ("check", "lru", "--profile", "dev"),
+    "paper list": ("paper", "list"),
+    "field list": ("field", "list"),
+    "paper": ("paper", "fig2", "--quick"),
+    "trace info": ("trace", "info", "t.csv"),
+    "trace list": ("trace", "list"),
+    "trace convert": ("trace", "convert", "t.csv", "c.jsonl"),
+    "trace from": ("trace", "from", "t.csv", "--out", "f.jsonl"),
+    "trace fit": ("trace", "fit", "chat-shared", "--limit", "60", "--out", "r.toml"),
+    "trace make": ("trace", "make", "chat", "--out", "m.jsonl", "--requests", "20"),
+    "trace head": ("trace", "head", "t.csv", "--out", "h.jsonl", "--requests", "3"),
+    "trace sample": ("trace", "sample", "t.csv", "--out", "s.jsonl", "--share", "0.9"),
+    "trace shift": ("trace", "shift", "t.csv", "--out", "s.jsonl"),
+    "trace merge": ("trace", "merge", "t.csv", "t.csv", "--out", "m.jsonl"),
+    "trace filter": ("trace", "filter", "t.csv", "--out", "f.jsonl", "--prompt", "1:900"),
+    "trace anonymise": ("trace", "anonymise", "t.csv", "--out", "a.jsonl"),
+    "map": ("map", "t.csv", "--out", "m.html", "--kv-tokens", "4000", "--max-len", "2000"),
 }
 
 

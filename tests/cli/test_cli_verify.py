@@ -11,6 +11,8 @@ import pytest
 from command import pagedsim, refused
 from rich.cells import cell_len
 
+from pagedsim.analysis.verify import verify
+
 pytestmark = pytest.mark.usefixtures("folder")
 NAME = "uniq200_burst__apc_off_nochunk.jsonl.gz"
 
@@ -46,6 +48,20 @@ def test_agreement_is_0_and_a_line(recording: Path, engine: str) -> None:
         "",
         "1 recording of vllm 0.33.0: every recorded field agrees at every step",
     ]
+
+
+@pytest.mark.parametrize(
+    "name", ["vllm/exact60__apc_on_fullhit", "sglang/exact60__unified_rust_ps1_c1"]
+)
+def test_it_says_how_far_it_is(golden: Path, name: str) -> None:
+    told: list[tuple[int, int]] = []
+    outcome = verify(
+        golden / f"{name}.jsonl.gz", progress=lambda done, total: told.append((done, total))
+    )
+    assert outcome.difference is None
+    assert told == sorted(told)
+    assert {total for _, total in told} == {60}
+    assert told[-1][0] >= 59
 
 
 def test_a_difference_is_1_and_both_sides(recording: Path) -> None:

@@ -142,6 +142,17 @@ def test_capacities_in_tokens_and_gib() -> None:
     assert [p.hit_tokens for p in point] == [2, 3]
 
 
+def test_replays_say_how_far_they_are() -> None:
+    trace = load("chat-shared", limit=60)
+    lookups = Lookups(trace)
+    told: list[int] = []
+    lookups.progress = told.append
+    capacities = [1, 40, 300]
+    for policy in POLICIES:
+        lookups.curve(policy, capacities, None)
+    assert told == [60] * 3 * 3  # LRU is not replayed, and the knee of the others is a point
+
+
 def test_usual_capacities() -> None:
     assert usual(0) == usual(1) == [1]
     assert usual(7) == [1, 2, 5, 7]

@@ -86,7 +86,7 @@ class Recorder:
         self._numbers = 0
         self._view: View | None = None
         self._rest: Rest | None = None  # as it was when nothing ran any more
-        self._said = Captions(allocator, self._places.block, self._from)
+        self._said = Captions(allocator, self._places.block, self._from, self._called)
         self.frames: list[Frame] = []
         self.usages: list[Usage] = []
         self.until_ns = self._to  # where it ended
@@ -116,7 +116,8 @@ class Recorder:
             self._holding.pop(seq, None)
         assert self._view is not None
         if self.frames:
-            self._said.done(done, self._tables)
+            kept = self._allocator.usage().cached - self.usages[-1].cached
+            self._said.done(done, self._tables, kept)
         if self.frames and not self._view.running and not self._holding:
             cached = self._places.cached(())
             usage = self._allocator.usage()
@@ -270,6 +271,10 @@ class Recorder:
                 )
             )
         return self._indices[seq]
+
+    def _called(self, seq: Any) -> str:
+        sample = self._holders[self._index(seq)].sample
+        return f"Sample {sample} of request {seq.id}" if sample else f"Request {seq.id}"
 
     def _change(self, seq: Any, index: int, plan: Plan) -> Change | None:
         """What is new about where it has its tokens."""

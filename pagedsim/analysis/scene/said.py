@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pagedsim.analysis.scene.values import Said
@@ -12,6 +12,7 @@ from pagedsim.protocols import (
     Allocator,
     Limit,
     Plan,
+    SupportsBlocks,
     SupportsFork,
     SupportsHoles,
     View,
@@ -29,27 +30,47 @@ class Seen(NamedTuple):
 
 
 class Captions:
-    """Of one run over `allocator`, whose blocks are of `block` slots, from `from_ns` on."""
+    """Of one run over `allocator`, whose blocks are of `block` slots, from `from_ns` on.
 
-    def __init__(self, allocator: Allocator, block: int, from_ns: int) -> None:
-        self._allocator, self._block = allocator, block
+    `called` is the name of a sequence.
+    """
+
+    def __init__(
+        self, allocator: Allocator, block: int, from_ns: int, called: Callable[[Any], str]
+    ) -> None:
+        self._allocator, self._block, self._called = allocator, block, called
         self._unit = "slot" if block == 1 else "block"
+        self._blocks = isinstance(allocator, SupportsBlocks)
         self._now = from_ns - 1
         self._pending: list[Said] = []
         self._evicted = evicted(allocator) or 0
         self._preempted: set[int] = set()
         self._waited: tuple[str, int] = ("", -1)  # why, and who, in the step before
 
-    def done(self, done: Iterable[Any], tables: Mapping[Any, Table]) -> None:
-        """`done` gave back what they held."""
+    def done(self, done: Iterable[Any], tables: Mapping[Any, Table], kept: int) -> None:
+        """`done` gave back what they held, in this order; `kept` slots more are cached now."""
+        left = dict(tables)
         for seq in done:
-            if seq not in tables:
+            if seq not in left:
                 continue
-            table, final = tables[seq], seq.tokens - 1
+            table, final = left.pop(seq), seq.tokens - 1
             back = f"its {self._count(table.slots)} come back"
-            if self._block == 1 and (never := table.slots - final) > 0:
-                back += f", {never:,} of which were never used"
-            self._pending.append(Said("done", f"Request {seq.id} is done: {back}.", seq.id))
+            if not self._blocks and (never := table.slots - final) > 0:
+                back += f", {never:,} of which {'was' if never == 1 else 'were'} never used"
+            elif shared := self._shared(table, left.values()):
+                back = f"{self._count(table.slots - shared)} come back, others hold the rest"
+            text = f"{self._called(seq)} is done: {back}."
+            self._pending.append(Said("done", text, seq.id))
+        if kept > 0:
+            text = f"The content of {self._count(kept)} is kept for reuse."
+            self._pending.append(Said("kept", text))
+
+    def _shared(self, table: Table, others: Iterable[Table]) -> int:
+        """Slots of whole blocks that others hold too."""
+        if not self._blocks:
+            return 0
+        held = set().union(*(set(other.shown) for other in others))
+        return self._block * len(held.intersection(table.shown))
 
     def rest(self) -> list[Said]:
         """Nothing runs any more."""
@@ -68,7 +89,8 @@ class Captions:
         for seq in seen.moved:
             text = f"Request {seq.id} goes on with what is stored already, and frees its own copy."
             if isinstance(self._allocator, SupportsFork):
-                text = f"Request {seq.id} copies its last block before it writes: others hold it."
+                text = "copies its last block before it writes: others hold it."
+                text = f"{self._called(seq)} {text}"
             said.append(Said("copied", text, seq.id))
         said += self._dropped()
         if (waits := self._waits(plan, view)) is not None:
@@ -96,7 +118,7 @@ class Captions:
     def _admitted(self, seq: Any, table: Table) -> Said:
         again = seq.id in self._preempted
         text = f"Request {seq.id} is {'back' if again else 'admitted'}: "
-        if self._block > 1 or seq.computed:
+        if self._blocks:
             text += self._count(table.slots)
             if seq.computed:
                 text += f", {seq.computed // self._block:,} reused:"

@@ -58,9 +58,13 @@ class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Said(Struct, frozen=True, omit_defaults=True):
-    """Something that happened, in words. `again`: it was so in the frame before already."""
+    """Something that happened, in words. `again`: it was so in the frame before already.
 
-    kind: str  # arrives, admitted, hit, refused, waits, preempted, done, forked, copied, evicted
+    Kinds: arrives, admitted, hit (admitted, with a hit), refused (no room), waits (for something
+    else), preempted, done, kept (content), evicted (content), forked, copied.
+    """
+
+    kind: str
     text: str
     request: int = -1
     again: bool = False

@@ -21,6 +21,8 @@
   const tail = ticks.length > 1 ? (ticks.at(-1) - ticks[0]) / (ticks.length - 1) : 1;
   const strip = new StripDrawing(one(".map-strip canvas"), data, Math.max(scene.to_ns, ticks.at(-1) + tail));
 
+  const MOST = 6; // lines of a caption
+  const GRAVE = new Set(["refused", "waits", "preempted"]);
   let at = 0; // the tick that is shown
   let chosen = -1; // a request
   let timer = 0;
@@ -68,12 +70,20 @@
     each.said = key;
     const out = one(".map-said", box);
     out.setAttribute("aria-live", quiet ? "off" : "polite");
-    const lines = said.slice(0, 6).map((line) => made("p", `map-line map-is-${line.kind}${line.again ? " again" : ""}`, line.text));
-    if (said.length > 6) lines.push(made("p", "map-line", `… and ${count(said.length - 6)} more.`));
+    const lines = foremost(said).map((line) => made("p", `map-line map-is-${line.kind}${line.again ? " again" : ""}`, line.text));
+    if (said.length > MOST) lines.push(made("p", "map-line", `… and ${count(said.length - MOST)} more.`));
     if (!lines.length && frame && frame.step !== undefined) {
       lines.push(made("p", "map-line again", working(frame)));
     }
     out.replaceChildren(...lines);
+  }
+
+  // What there is room for, in its order: refusals and preemptions are never left out for others.
+  function foremost(said) {
+    const grave = said.filter((line) => GRAVE.has(line.kind)).slice(0, MOST);
+    const others = said.filter((line) => !GRAVE.has(line.kind)).slice(0, MOST - grave.length);
+    const shown = new Set([...grave, ...others]);
+    return said.filter((line) => shown.has(line));
   }
 
   function working({ decodes = 0, prefills = 0 }) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +23,13 @@ _FIRST = ("contiguous:place=buddy,reserve=pow2", "paged")
 
 
 def _from(text: str | float) -> float:
-    return 0.0 if str(text) in ("0", "0.0") else number("--from", text, most=9e9)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 9e9:
+        raise SpecError(f"--from is {text}, must be a number of seconds >= 0")
+    return value
 
 
 def _map(

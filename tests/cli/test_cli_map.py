@@ -65,6 +65,7 @@ def test_a_stretch_of_a_trace() -> None:
         (("--out", "no/map.html"), "there is no folder"),
         (("--kv-tokens", 99, "--out", "m.html"), "--kv-tokens needs a TRACE"),
         (("--from", -1, "--out", "m.html"), "--from is -1"),
+        (("--from", "nan", "--out", "m.html"), "--from is nan, must be a number of seconds >= 0"),
         (("--seconds", 0, "--out", "m.html"), "--seconds is 0"),
         (("--from", 99, "--out", "m.html"), "no step starts from 99 s on"),
         (("--allocator", "pages", "--out", "m.html"), "pages"),

@@ -74,13 +74,13 @@ def _record(
 ) -> Recorder:
     """One run, ended where the stretch does."""
     slots = allocator_of(spec, setup)
+    holds = bool(getattr(scheduler_of(setup), "hold", False))
+    recorder = Recorder(slots, spec, origin, stretch, limits, holds=holds)
     if slots.capacity > SLOTS:
         raise SpecError(
             f"{spec}: a pool of {slots.capacity:,} slots, a map draws at most {SLOTS:,}; give a"
             " smaller one (--kv-tokens)"
         )
-    holds = bool(getattr(scheduler_of(setup), "hold", False))
-    recorder = Recorder(slots, spec, origin, stretch, limits, holds=holds)
     watched = replace(setup, observers=(*setup.observers, recorder))
     try:
         report = run(trace, slots, watched, name=spec)

@@ -62,7 +62,11 @@ function sequenceTable(lane, state, index, held, chosen) {
   lines.push(made("p", "map-where", `Block table, ${count(ids.length)} blocks of ${block}${ids.length > 400 ? ", the first 400" : ""}:`), list);
   const others = [...new Set(ids.flatMap((id) => users.get(id) ?? []))];
   const shared = ids.filter((id) => users.has(id)).length;
-  if (shared) lines.push(made("p", "", `${count(shared)} shared with ${others.slice(0, 12).map((each) => (each === chosen ? "its samples" : `request ${each}`)).join(", ")}${others.length > 12 ? ", …" : ""}.`));
+  if (shared) {
+    const names = others.filter((each) => each !== chosen);
+    const them = [others.includes(chosen) ? "its own samples" : "", names.length ? `request${names.length > 1 ? "s" : ""} ${names.slice(0, 12).join(", ")}${names.length > 12 ? ", …" : ""}` : ""];
+    lines.push(made("p", "", `${count(shared)} of them ${shared === 1 ? "is" : "are"} shared with ${them.filter(Boolean).join(" and ")}.`));
+  }
   return lines;
 }
 

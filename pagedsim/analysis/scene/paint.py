@@ -40,11 +40,11 @@ class Picture:
     frame: Frame
     kinds: Kinds
     held: dict[int, Held]
+    counts: list[int]  # slots of each kind
 
     def terms(self) -> list[int]:
         """The account, counted from the slots."""
-        counts = np.bincount(self.kinds, minlength=7).tolist()
-        free = counts[FREE]
+        counts, free = self.counts, self.counts[FREE]
         external = counts[LOST] + (free if self.frame.blocked else 0)
         idle = 0 if self.frame.blocked else free
         live = counts[LIVE] + counts[SHARED]
@@ -53,7 +53,7 @@ class Picture:
     @property
     def lost(self) -> int:
         """Slots lost in rounding."""
-        return int((self.kinds == LOST).sum())
+        return self.counts[LOST]
 
     @property
     def ended(self) -> bool:
@@ -64,18 +64,16 @@ class Picture:
     def saved(self) -> int:
         """Slots that sharing saves: tokens stored less slots that hold them."""
         stored = sum(held.stored for held in self.held.values() if not held.done)
-        return stored - int((self.kinds >= LIVE).sum())
+        return stored - self.counts[LIVE] - self.counts[SHARED]
 
 
 def pictures(lane: Lane) -> Iterator[Picture]:
-    """Every frame of `lane`, in order. O(slots held) each."""
+    """Every frame of `lane`, in order. O(slots held) each, however large the pool."""
     held: dict[int, Held] = {}
-    cached = np.zeros(lane.capacity, bool)
-    kinds = np.zeros(lane.capacity, np.int8)
+    canvas = _Canvas(lane)
     for frame in lane.frames:
-        _move(held, frame, lane, cached)
-        _paint(kinds, held, frame, lane, cached)
-        yield Picture(frame, kinds, held)
+        _move(held, frame, lane)
+        yield Picture(frame, canvas.kinds, held, canvas.paint(held, frame))
 
 
 def slots(extents: list[int]) -> Int64:
@@ -88,7 +86,7 @@ def slots(extents: list[int]) -> Int64:
     return np.repeat(jumps, runs[:, 1]) + np.arange(ends[-1] if len(ends) else 0)
 
 
-def _move(held: dict[int, Held], frame: Frame, lane: Lane, cached: npt.NDArray[np.bool_]) -> None:
+def _move(held: dict[int, Held], frame: Frame, lane: Lane) -> None:
     for done in frame.done:
         held[done].done = True
     for one in held.values():
@@ -102,39 +100,62 @@ def _move(held: dict[int, Held], frame: Frame, lane: Lane, cached: npt.NDArray[n
         one.room, one.lost = change.room, change.lost
     for holder, tokens in zip(frame.stored[::2], frame.stored[1::2], strict=True):
         held[holder].stored = tokens
-    cached[slots(frame.dropped) - lane.first] = False
-    cached[slots(frame.kept) - lane.first] = True
     for index, one in held.items():
         assert one.stored <= one.room, f"holder {index} stores {one.stored} in {one.room}"
 
 
-def _paint(
-    kinds: Kinds,
-    held: dict[int, Held],
-    frame: Frame,
-    lane: Lane,
-    cached: npt.NDArray[np.bool_],
-) -> None:
-    """What comes later wins: a slot that is live for anyone is live."""
-    parts: dict[int, list[Int64]] = {LOST: [], INTERNAL: [], RESERVED: [], LIVE: []}
-    ended = frame.shared > 0 and any(one.done for one in held.values())
-    for index, one in held.items():
-        stored = 0 if one.done else one.stored
-        filled = 0 if one.done else min(one.room, max(lane.holders[index].final, stored))
-        behind = LOST if one.lost else INTERNAL if one.done or ended else RESERVED
-        parts[LIVE].append(one.slots[:stored])
-        parts[RESERVED].append(one.slots[stored:filled])
-        parts[INTERNAL].append(one.slots[filled : one.room])
-        parts[behind].append(one.slots[one.room :])
-    kinds[:] = FREE
-    kinds[cached] = CACHED
-    for kind, found in parts.items():
-        if found:
-            kinds[np.concatenate(found)] = kind
-    if frame.shared and parts[LIVE]:
-        live = np.concatenate(parts[LIVE])
-        holders = np.bincount(live, minlength=len(kinds))
-        kinds[holders > 1] = SHARED
+class _Canvas:
+    """The kinds of all slots, of which a frame paints again what is held then or was before."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self.kinds: Kinds = np.zeros(lane.capacity, np.int8)
+        self._cached = np.zeros(lane.capacity, bool)
+        self._kept = 0  # how many of these
+        self._place = np.zeros(lane.capacity, np.int64)
+        self._painted = np.zeros(0, np.int64)
+
+    def paint(self, held: dict[int, Held], frame: Frame) -> list[int]:
+        """Slots of each kind. What comes later wins: a slot that is live for anyone is live."""
+        kinds, cached, first = self.kinds, self._cached, self.lane.first
+        for extents, value in ((frame.dropped, False), (frame.kept, True)):
+            where = slots(extents) - first
+            cached[where] = kinds[where] = value  # FREE is 0, CACHED is 1
+            self._kept += len(where) if value else -len(where)
+        kinds[self._painted] = cached[self._painted]
+        parts = self._parts(held, frame)
+        for kind, found in parts.items():
+            kinds[found] = kind
+        live = parts[LIVE]
+        kinds[live[~self._once(live)]] = SHARED
+        self._painted = np.concatenate(list(parts.values()))
+        once = self._painted[self._once(self._painted)]
+        counts: list[int] = np.bincount(kinds[once], minlength=7).tolist()
+        counts[CACHED] = self._kept - int(cached[once].sum())
+        counts[FREE] = len(kinds) - len(once) - counts[CACHED]
+        return counts
+
+    def _once(self, found: Int64) -> npt.NDArray[np.bool_]:
+        """Which of `found` to take so that each slot is there once."""
+        at = np.arange(len(found))
+        self._place[found] = at
+        once: npt.NDArray[np.bool_] = self._place[found] == at
+        return once
+
+    def _parts(self, held: dict[int, Held], frame: Frame) -> dict[int, Int64]:
+        """The slots of each kind that is held, as often as they are."""
+        parts: dict[int, list[Int64]] = {LOST: [], INTERNAL: [], RESERVED: [], LIVE: []}
+        ended = frame.shared > 0 and any(one.done for one in held.values())
+        for index, one in held.items():
+            stored = 0 if one.done else one.stored
+            filled = 0 if one.done else min(one.room, max(self.lane.holders[index].final, stored))
+            behind = LOST if one.lost else INTERNAL if one.done or ended else RESERVED
+            parts[LIVE].append(one.slots[:stored])
+            parts[RESERVED].append(one.slots[stored:filled])
+            parts[INTERNAL].append(one.slots[filled : one.room])
+            parts[behind].append(one.slots[one.room :])
+        none = np.zeros(0, np.int64)
+        return {kind: np.concatenate([none, *found]) for kind, found in parts.items()}
 
 
 __all__ = [

@@ -26,10 +26,13 @@ from pagedsim.protocols import (
     SupportsBlocks,
     SupportsFork,
     SupportsHoles,
+    SupportsKept,
+    SupportsLost,
     SupportsSlots,
     View,
 )
 
+_NONE: Int64 = np.zeros(0, np.int64)
 Prints = npt.NDArray[np.uint64]
 _A, _B, _C = (
     np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -131,6 +134,7 @@ class Checked:
             where = places[seq] = allocator.slots(seq)
             inside = len(where) == 0 or 0 <= where.min() <= where.max() < len(memory)
             self._hold(step, inside, seq, "has slots outside the pool")
+        self._apart(step, places)
         if self._forks:
             self._copy(places)
             self._last = {seq: where[: self._stored[seq]] for seq, where in places.items()}
@@ -150,6 +154,25 @@ class Checked:
             saved = len(slots) - distinct
             said = f"shared is {usage.shared}, the slots say {saved}"
             self._hold(step, usage.shared == saved, None, said)
+
+    def _apart(self, step: int, places: dict[Any, Int64]) -> None:
+        """What is kept for nobody, or lost, is as much as the account says, and nobody's room."""
+        allocator, usage = self.allocator, self.allocator.usage()
+        kept = allocator.kept() if isinstance(allocator, SupportsKept) else _NONE
+        lost = [_NONE]
+        if isinstance(allocator, SupportsLost):
+            lost += [allocator.lost(seq) for seq in places]
+            size = sum(map(len, lost))
+            self._hold(step, size == usage.lost, None, f"{size} slots are shown as lost: {usage}")
+        if isinstance(allocator, SupportsKept):
+            self._hold(step, len(kept) == usage.cached, None,
+                       f"{len(kept)} slots are shown as kept: {usage}")  # fmt: skip
+        apart = np.concatenate([kept, *lost])
+        if len(apart):
+            rooms = [_NONE, *(where[: allocator.room(seq)] for seq, where in places.items())]
+            both = len(apart) - len(np.unique(apart))
+            both += int(np.isin(apart, np.concatenate(rooms)).sum())
+            self._hold(step, not both, None, f"{both} slots are kept or lost, and something else")
 
     def _born(self, seq: Sequence) -> None:
         """A fork held, before this step, what one of its request that knows the same held."""

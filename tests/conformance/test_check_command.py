@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,7 +39,7 @@ def test_a_sound_part() -> None:
     ran = run("constant:ms=2", "--profile", "dev")
     assert ran.exit_code == 0, ran.output
     assert ran.stdout.startswith("step time constant:ms=2: ")
-    assert ran.stdout.endswith("5 laws hold\n")
+    assert ran.stdout.endswith("6 laws hold\n")
 
 
 def test_a_broken_part_shows_the_shortest_calls(tmp_path: Path, monkeypatch: Any) -> None:
@@ -136,6 +137,49 @@ def test_a_broken_replay_is_stopped() -> None:
     trace = Trace.build("t", [0], [9], [9])
     with pytest.raises(ContractError, match=r"step \d+: request 0 token 0 reads back as another's"):
         replay(ReferenceEngine, trace, Swaps(30, block=2), Vllm(), 40)
+
+
+class KeepsWhatIsHeld(PrefixPaged):
+    """Shows the right number of kept slots, but other ones."""
+
+    def kept(self) -> Any:
+        return np.arange(len(super().kept())) + self.block
+
+
+class KeepsLess(PrefixPaged):
+    """Shows a slot too few."""
+
+    def kept(self) -> Any:
+        return super().kept()[1:]
+
+
+class LosesElsewhere(Contiguous):
+    """Shows as lost what a sequence has room in."""
+
+    def lost(self, seq: Any, /) -> Any:
+        return super().lost(seq) - self.room(seq)
+
+
+class LosesMore(Contiguous):
+    """Shows a slot too many as lost."""
+
+    def lost(self, seq: Any, /) -> Any:
+        return np.append(super().lost(seq), self.capacity - 1)
+
+
+@pytest.mark.parametrize(
+    ("planted", "said"),
+    [
+        (lambda: KeepsWhatIsHeld(30, block=2), "slots are kept or lost, and something else"),
+        (lambda: KeepsLess(30, block=2), "slots are shown as kept"),
+        (lambda: LosesElsewhere(64, max_len=40, place="buddy", reserve="exact"), "something else"),
+        (lambda: LosesMore(64, max_len=40, place="buddy", reserve="exact"), "shown as lost"),
+    ],
+)
+def test_who_shows_other_slots_as_kept_or_lost_is_stopped(planted: Any, said: str) -> None:
+    trace = Trace.build("t", [0, 40, 41], [9, 5, 7], [4, 9, 9])
+    with pytest.raises(ContractError, match=said):
+        replay(ReferenceEngine, trace, planted(), Vllm(), 40)
 
 
 FORKERS = [

@@ -21,12 +21,12 @@ import numpy as np
 from pagedsim.analysis.configuration import STATED
 from pagedsim.analysis.plan_load import Offered
 from pagedsim.analysis.plan_result import Replay
-from pagedsim.analysis.plan_run import Runner
+from pagedsim.analysis.plan_run import Runner, route
 from pagedsim.analysis.plan_search import Bracket, bracket
 from pagedsim.analysis.plan_trials import Trials
 from pagedsim.specs import parse
-from pagedsim.trace.trace import Trace
 
+MOST_SERVERS = 1024  # as many as `replay` takes
 MOST_BLOCKS = 1 << 24  # of a pool that is tried: each takes some of our own memory
 
 
@@ -100,27 +100,34 @@ def max_len(load: Offered, runner: Runner, tolerance: float) -> Found:
 def servers(load: Offered, runner: Runner, tolerance: float) -> Found:
     """The fewest servers that are dealt the requests in turn (in a closed loop: the sessions).
 
-    No more than one a request.
+    No more than one a request, nor than `MOST_SERVERS`.
     """
     trace = load.at(load.wanted)
-    closed = runner.configuration.closed_loop
+    most = min(len(trace), MOST_SERVERS)
+    more = ("--route", route(True)) if runner.configuration.closed_loop else ()
 
     def at(x: float) -> Replay:
-        shares = dealt(trace, int(x), sessions=closed)
-        options = load.options(load.wanted)
-        return runner(*shares, at=x, rate=load.rate(load.wanted), options=options)
+        servers = int(x)
+        dealt = ("--replicas", f"{servers}", *more) if servers > 1 else ()
+        options = (*load.options(load.wanted), *dealt)
+        return runner(trace, at=x, rate=load.rate(load.wanted), options=options, servers=servers)
 
     trials = Trials(runner.objective, at, harder_up=False)
+    if not trials.holds(1.0):
+        trials.lone = alone = runner.lone(load.trace)
+        if not alone.holds:
+            said = f"{trials.broken(alone)} with one request at a time, on any number of servers"
+            return Found(trials, Bracket(None, 1.0), said)
     found = bracket(
         trials.holds,
         1,
         tolerance=tolerance,
         harder_up=False,
         least=1,
-        most=len(trace),
+        most=most,
         snap=_whole,
     )
-    return _ended(trials, found, "with a server for each request")
+    return _ended(trials, found, f"with {most:,} servers")
 
 
 def outstanding(load: Offered, runner: Runner, tolerance: float) -> Found:
@@ -135,22 +142,6 @@ def outstanding(load: Offered, runner: Runner, tolerance: float) -> Found:
         trials.holds, 8, tolerance=tolerance, least=1, most=len(load.trace), snap=_whole
     )
     return _ended(trials, found, "with one request at a time")
-
-
-def dealt(trace: Trace, servers: int, *, sessions: bool = False) -> list[Trace]:
-    """`trace` in `servers` shares: rows in turn by arrival; with `sessions` their first turns are.
-
-    A later turn goes where its first one went. Servers that get nothing are left out.
-    """
-    place = np.arange(len(trace))
-    if sessions:
-        root = np.arange(len(trace))
-        for row, parent in enumerate(trace.parent.tolist()):  # a parent comes before its turns
-            if parent >= 0:
-                root[row] = root[parent]
-        place = np.unique(root, return_inverse=True)[1]
-    shares = (np.flatnonzero(place % servers == server) for server in range(servers))
-    return [trace.take(rows) for rows in shares if len(rows)]
 
 
 def _ended(trials: Trials, found: Bracket, easiest: str) -> Found:
@@ -176,4 +167,4 @@ FINDS: dict[str, Find] = {
     "batch": outstanding,
 }
 
-__all__ = ["FINDS", "Found", "dealt"]
+__all__ = ["FINDS", "Found"]

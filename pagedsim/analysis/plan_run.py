@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,22 +35,33 @@ class Runner:
 
     def __call__(
         self,
-        *traces: Trace,
+        trace: Trace,
+        *,
         at: float | None,
         rate: float | None,
         options: tuple[str, ...],
         concurrency: int = 0,
+        servers: int = 1,
         full: bool = False,
     ) -> Replay:
-        """Replay a trace, or several, each on a server of its own.
+        """Replay `trace`, dealt out to `servers`.
 
         With `full`, averages end when nobody waits for admission any more.
         """
         closed = self.setup.closed_loop and not concurrency
-        setup = replace(self.setup, progress=self.told, concurrency=concurrency, closed_loop=closed)
-        reports = [run(trace, self.configuration.allocator, setup) for trace in traces]
-        timed = [_full(report) for report in reports] if full else reports
-        return facts(reports, timed, self.objective, at=at, rate=rate, options=options)
+        setup = replace(
+            self.setup,
+            progress=self.told,
+            concurrency=concurrency,
+            closed_loop=closed,
+            replicas=servers,
+            route=route(self.setup.closed_loop),
+        )
+        report = run(trace, self.configuration.allocator, setup)
+        each = report.replicas or (report,)
+        timed = [_full(one) for one in each] if full else each
+        rows = report.recording.requests
+        return facts(rows, each, timed, self.objective, at=at, rate=rate, options=options)
 
     def room(self) -> str:
         """What a request must fit, in words."""
@@ -68,7 +79,13 @@ class Runner:
         return self(trace, at=None, rate=None, options=("--concurrency", "1"), concurrency=1)
 
 
+def route(closed_loop: bool) -> str:
+    """How requests are dealt out: in turn; where turns wait for answers, sessions are."""
+    return "session" if closed_loop else "round-robin"
+
+
 def facts(
+    rows: Requests,
     reports: Sequence[Report],
     timed: Sequence[Report],
     objective: Objective,
@@ -79,10 +96,9 @@ def facts(
 ) -> Replay:
     """What a plan keeps of a run on one server or several.
 
-    Latencies and counts are over the requests of all, the batch is the mean of a server that works;
-    what limits is that of the first. Averages over time are those of `timed`.
+    Latencies and counts are over `rows`, the requests of all; the batch is that of a server that
+    works, what limits that of the first. Averages over time are those of `timed`.
     """
-    rows = _together([report.recording.requests for report in reports])
     values = measure(rows, objective)
     broken = objective.broken(values)
     _, compute = by_step(timed[0].timed, (), timed[0].steptime)
@@ -122,14 +138,6 @@ def _sum(values: Sequence[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def _together(each: Sequence[Requests]) -> Requests:
-    """The rows of several runs as those of one."""
-    if len(each) == 1:
-        return each[0]
-    names = [field.name for field in fields(Requests)]
-    return Requests(**{n: np.concatenate([getattr(one, n) for one in each]) for n in names})
-
-
 def _full(report: Report) -> Report:
     """The same run up to the last first admission, while the queue is never empty."""
     admitted = report.recording.requests.admitted_ns
@@ -140,4 +148,4 @@ def _full(report: Report) -> Report:
     return replace(report, span_ns=(int(starts.min()), last))
 
 
-__all__ = ["Runner", "facts"]
+__all__ = ["Runner", "facts", "route"]

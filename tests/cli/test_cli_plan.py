@@ -136,7 +136,7 @@ def test_what_cannot_be_is_refused(folder: Path) -> None:
         (("t.csv", *slo, "--find", "peace"), "must be rate or kv-tokens or max-len or gpus or b"),
         (("t.csv", *slo, "--find", "batch", "--price", 1), "no rate to divide it by"),
         (("t.csv", *slo, "--find", "batch", "--closed-loop"), "contradict"),
-        (("t.csv", "--slo", "tpot_p50<1us", "--find", "gpus"), "with a server for each request"),
+        (("t.csv", "--slo", "tpot_p50<1us", "--find", "gpus"), "on any number of servers"),
         (("t.csv", "--slo", "tpot_p50<1us", "--find", "batch"), "with one request at a time"),
     ):
         said = refused("plan", *args)
@@ -225,6 +225,11 @@ def test_servers_are_found_and_drawn(folder: Path) -> None:
     said = pagedsim("plan", "t.csv", *args, "--max-len", 3000, "--figure", "out.png")
     assert said.code == 0, said.err
     assert "servers" in said.out
+    (answer,) = plan("t.csv", *args, "--max-len", 3000)["answers"]
+    for replay, holds in ((answer["passes"], True), (answer["fails"], False)):
+        latency = measured("t.csv", replay["options"], "--max-len", 3000, "--steptime", AFFINE)
+        assert (latency["ttft_s"]["p90"] < 0.14) is holds
+        assert replay["values"] == [latency["ttft_s"]["p90"]]
     assert "fails at 1 server:" in said.out
     assert Path("out.png").stat().st_size > 10_000
 

@@ -7,13 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pagedsim import simulate
 from pagedsim.analysis.configuration import Configuration
 from pagedsim.analysis.plan import FIND, Candidate, Question, answer
-from pagedsim.analysis.plan_find import dealt
 from pagedsim.analysis.plan_load import recorded, untimed
 from pagedsim.analysis.plan_result import Answer
 from pagedsim.analysis.plan_slo import measure, parse
@@ -106,35 +103,52 @@ def test_as_many_servers_as_the_work_needs() -> None:
     assert found.passes.batch_mean == 1
 
 
-def test_several_servers_are_measured_together() -> None:
+@pytest.mark.parametrize("sessions", [False, True])
+def test_several_servers_are_measured_together(sessions: bool) -> None:
+    """... as those of `simulate` with replicas are, and as each alone with its share is."""
     trace = even(gap_s=0.02)
-    found = asked(trace, "queue_mean<1ms, queue_p99<1s", "gpus", device={"max_seqs": 1})
+    if sessions:  # each request of the second half waits for one of the first
+        parents = [-1] * 30 + [*range(30)]
+        trace = replace(trace, parent=np.array(parents))
+    slo = "queue_mean<30ms, queue_p99<1s"
+    found = asked(trace, slo, "gpus", device={"max_seqs": 1}, closed_loop=sessions)
+    assert found.found is not None
+    assert found.found > 1
     for replay in found.replays:
         assert replay.at is not None
-        rows = []
-        for share in dealt(trace, int(replay.at)):
-            run = simulate(
-                share, max_len=200, steptime=STEP, scheduler="vllm:max_seqs=1"
-            ).recording.requests
-            rows.append(run.admitted_ns - run.arrival_ns)
-        waited = np.sort(np.concatenate(rows)) / SECOND
-        rank = waited[math.ceil(0.99 * len(waited)) - 1]
-        assert replay.values == pytest.approx((waited.mean(), rank), rel=1e-12)
+        servers = int(replay.at)
+        options = dict(zip(replay.options[::2], replay.options[1::2], strict=True))
+        assert options.get("--replicas", "1") == f"{servers}"
+        assert options.get("--route") == ("session" if sessions and servers > 1 else None)
+        report = simulate(
+            trace, max_len=200, steptime=STEP, scheduler="vllm:max_seqs=1", closed_loop=sessions,
+            replicas=servers, route=options.get("--route", "round-robin"),
+        )  # fmt: skip
+        queue = report.latency.queue_s
+        assert replay.values == (queue.mean, queue.p99)
+        assert replay.finished == 60
+        if not sessions:
+            waited = []
+            for server in range(servers):
+                share = trace.take(np.arange(server, 60, servers))
+                own = simulate(share, max_len=200, steptime=STEP, scheduler="vllm:max_seqs=1")
+                rows = own.recording.requests
+                waited.append(rows.admitted_ns - rows.arrival_ns)
+            every = np.sort(np.concatenate(waited)) / SECOND
+            rank = every[math.ceil(0.99 * len(every)) - 1]
+            assert replay.values == pytest.approx((every.mean(), rank), rel=1e-12)
 
 
-@given(parents=st.lists(st.integers(-1, 30), min_size=1, max_size=30), servers=st.integers(1, 40))
-def test_sessions_stay_together_and_nobody_is_lost(parents: list[int], servers: int) -> None:
-    rows = len(parents)
-    parent = [p if p < at else -1 for at, p in enumerate(parents)]
-    trace = Trace.build("s", list(range(rows)), [7] * rows, list(range(1, rows + 1)), parent=parent)
-    shares = dealt(trace, servers, sessions=True)
-    assert sorted(np.concatenate([share.output for share in shares]).tolist()) == [
-        *range(1, rows + 1)
-    ]
-    assert sum(int((share.parent >= 0).sum()) for share in shares) == sum(p >= 0 for p in parent)
-    plain = dealt(trace, servers)
-    assert max(map(len, plain)) - min(map(len, plain)) <= 1
-    assert len(plain) == min(servers, rows)
+def test_no_number_of_servers_makes_a_request_shorter() -> None:
+    found = asked(even(), "e2e_max<89ms", "gpus")
+    assert found.impossible == (
+        "e2e_max<89ms: it is 90 ms with one request at a time, on any number of servers"
+    )
+    together = replace(even(), arrival_ns=np.arange(60, dtype=np.int64) // 59 * SECOND)
+    found = asked(together, "queue_max<1ms", "gpus", device={"max_seqs": 1})
+    assert found.found in (59, 60)  # within 5 %
+    assert found.fails is not None
+    assert found.fails.holds is False
 
 
 def test_as_many_outstanding_as_time_to_first_token_allows() -> None:

@@ -55,6 +55,24 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     replay: tuple[float | None, ...]
 
 
+class Cached(msgspec.Struct, frozen=True, kw_only=True):
+    """Blocks in the cache over time. `at_s` are seconds of the log, as the replay has them; the
+    events' own clock is told apart by `offset_s`, found as the log's is. `stored` and `removed` are
+    blocks, `cleared` events, `elsewhere` events of another medium than the GPU.
+    """
+
+    batches: int
+    stored: int
+    removed: int
+    cleared: int
+    elsewhere: int
+    damaged: int
+    named: tuple[str, ...]
+    offset_s: float
+    at_s: tuple[float, ...]
+    side: Side
+
+
 class Logged(msgspec.Struct, frozen=True, kw_only=True):
     """All of it. `at_s` are seconds of the log from its first line."""
 
@@ -70,6 +88,7 @@ class Logged(msgspec.Struct, frozen=True, kw_only=True):
     at_s: tuple[float, ...]
     sides: tuple[Side, ...]
     notes: tuple[str, ...]
+    cached: Cached | None = None  # where KV-cache events were given
 
 
 class Replayed:
@@ -255,4 +274,4 @@ def _plain(values: Float64) -> tuple[float | None, ...]:
     return tuple(None if np.isnan(value) else float(value) for value in values)
 
 
-__all__ = ["UNITS", "Logged", "Replayed", "Side", "aligned", "beside", "side"]
+__all__ = ["UNITS", "Cached", "Logged", "Replayed", "Side", "aligned", "beside", "side"]

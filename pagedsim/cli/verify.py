@@ -40,6 +40,10 @@ def verify(
         str | None,
         option("--log", metavar="FILE", help="an engine's log, to hold a trace's replay against"),
     ] = None,
+    events: Annotated[
+        str | None,
+        option("--events", metavar="FILE", help="with --log: vLLM's KV-cache events (MessagePack)"),
+    ] = None,
     model: Annotated[
         str | None, option("--model", metavar="NAME", help="with --log: where the log has none")
     ] = None,
@@ -81,7 +85,7 @@ def verify(
             LogOptions(
                 log=log,
                 trace=recordings[0],
-                events=None,
+                events=events,
                 model=model,
                 gpu=gpu,
                 steptime=steptime,
@@ -93,7 +97,8 @@ def verify(
             )
         )
         return
-    for name, value in (("model", model), ("gpu", gpu), ("offset", offset), ("figure", figure)):
+    given = (("events", events), ("model", model), ("gpu", gpu))
+    for name, value in (*given, ("offset", offset), ("figure", figure)):
         if value is not None:
             raise SpecError(f"--{name} needs --log")
     for path in filter(None, (*recordings, trace)):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pagedsim.errors import InputError, PagedsimError, SpecError
 
 if TYPE_CHECKING:
+    from pagedsim.analysis.cached import KeysSeen
     from pagedsim.analysis.simulate import Setup
     from pagedsim.device.device import Device
     from pagedsim.device.engineargs import EngineArgs
+    from pagedsim.protocols import Allocator
 
 _BLOCK = {"vLLM": 16, "SGLang": 1}  # tokens of a block or page, where the log does not say
 
@@ -36,24 +38,34 @@ def verify_log(options: LogOptions) -> None:
     """Replay the trace with the log's pool and configuration, and show both side by side."""
     import msgspec
 
+    from pagedsim.analysis.cached import cached
     from pagedsim.analysis.logged import beside
     from pagedsim.analysis.simulate import run
     from pagedsim.cli.outputs import target, writable
     from pagedsim.device.engineargs import read_engine_args
     from pagedsim.device.engineseries import read_engine_series
+    from pagedsim.device.kvevents import read_kv_events
     from pagedsim.files import write_whole
     from pagedsim.present.logged import show
     from pagedsim.present.progress import busy
     from pagedsim.present.tables import console
     from pagedsim.trace import load
 
+    read = None if options.events is None else read_kv_events(options.events)
     taken = {target(options.trace): "the trace", target(options.log): "the log"}
+    if options.events is not None:
+        taken[target(options.events)] = "the events"
     writable({"json": options.json, "figure": options.figure}, taken, 1)
     series = read_engine_series(options.log)
     arguments = read_engine_args(options.log)
     setup, allocator, notes = _setup(options, arguments, series.engine)
+    seen = None
+    pool: Allocator | str = allocator
+    if read is not None:
+        seen, pool = _watched(options, allocator, setup)
+        setup = replace(setup, observers=(seen,))
     with busy(f"replaying {options.trace}", no_color=options.no_color):
-        report = run(load(options.trace), allocator, setup)
+        report = run(load(options.trace), pool, setup, name=allocator)
         found = beside(
             series,
             report,
@@ -61,6 +73,9 @@ def verify_log(options: LogOptions) -> None:
             configuration={**_said(arguments, setup), "allocator": allocator},
             notes=(*notes, *report.run.provenance.estimates[-1:]),
         )
+        if read is not None and seen is not None:
+            held = cached(read, seen, report, offset_s=found.offset_s)
+            found = msgspec.structs.replace(found, cached=held)
     if options.json is not None:
         data = msgspec.json.format(msgspec.json.encode(found), indent=2)
         with write_whole(options.json) as file:
@@ -101,6 +116,23 @@ def _setup(
         steptime=options.steptime,
     )
     return setup.resolved(), allocator, tuple(notes)
+
+
+def _watched(options: LogOptions, allocator: str, setup: Setup) -> tuple[KeysSeen, Allocator]:
+    """The pool, and who notes what it caches. InputError where that is nothing to compare with."""
+    from pagedsim.alloc.prefix import PrefixPaged
+    from pagedsim.analysis.cached import KeysSeen
+    from pagedsim.specs import make_allocator
+
+    assert setup.device is not None
+    assert setup.max_len is not None
+    pool = make_allocator(allocator, tokens=setup.device.capacity_tokens, max_len=setup.max_len)
+    if not isinstance(pool, PrefixPaged):
+        raise InputError(
+            f"{options.events}: events tell of a prefix cache of blocks, the log of {allocator}: "
+            "leave --events out"
+        )
+    return KeysSeen(pool), pool
 
 
 def _device(options: LogOptions, values: dict[str, Any], notes: list[str]) -> Device:

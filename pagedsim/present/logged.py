@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from pagedsim.analysis.logged import Logged, Side
+from pagedsim.analysis.logged import Cached, Logged, Side
 from pagedsim.present.numbers import NONE, plain, significant
 
 NAMES = {
@@ -35,6 +35,8 @@ def show(found: Logged, console: Console) -> None:
         named = "; ".join(found.named)
         many = f"{found.damaged:,} damaged line{'s' if found.damaged != 1 else ''}"
         console.print(plain(f"{many} left out: {named}", 400), markup=False)
+    if found.cached is not None:
+        console.print(plain(_events(found.cached), 400), markup=False, highlight=False)
     for note in found.notes:
         console.print(plain(f"note: {note}", 400), markup=False)
     console.print()
@@ -43,11 +45,22 @@ def show(found: Logged, console: Console) -> None:
     console.print(_moments(found))
 
 
+def _events(cached: Cached) -> str:
+    said = f"{cached.batches:,} batches of KV-cache events: {cached.stored:,} blocks stored, "
+    said += f"{cached.removed:,} removed"
+    for count, what in ((cached.cleared, "times cleared"), (cached.elsewhere, "not on the GPU")):
+        said += f", {count:,} {what}" if count else ""
+    if cached.damaged:
+        said += f"; {cached.damaged:,} damaged left out: {'; '.join(cached.named)}"
+    return said
+
+
 def _errors(found: Logged) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("mean of", "engine", "replay", "bias", "absolute", "error", "worst", "at s"):
         table.add_column(heading, justify="left" if heading == "mean of" else "right")
-    for side in found.sides:
+    more = () if found.cached is None else (found.cached.side,)
+    for side in (*found.sides, *more):
         scale = _scale(side)
         numbers = (side.engine_mean, side.replay_mean)
         table.add_row(

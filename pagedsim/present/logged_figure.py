@@ -18,10 +18,13 @@ from pagedsim.present.palette import FAINT, INK
 
 def logged(found: Logged) -> Figure:
     """Each quantity over the log's time; `figures.save` writes it."""
-    figure = Figure(figsize=(WIDTH, 0.8 + 1.4 * len(found.sides)), layout="constrained")
-    every = figure.subplots(len(found.sides), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, side in zip(every, found.sides, strict=True):
-        _beside(axes, side, found.at_s, found.engine)
+    drawn = [(side, found.at_s) for side in found.sides]
+    if found.cached is not None:
+        drawn.append((found.cached.side, found.cached.at_s))
+    figure = Figure(figsize=(WIDTH, 0.8 + 1.4 * len(drawn)), layout="constrained")
+    every = figure.subplots(len(drawn), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (side, at_s) in zip(every, drawn, strict=True):
+        _beside(axes, side, at_s, found.engine)
     every[-1].set_xlabel("s from the log's first line", fontsize=SMALL, color=FAINT)
     lines_legend(figure, every[0])
     style: dict[str, Any] = {"fontsize": 11, "fontweight": "bold", "color": INK}

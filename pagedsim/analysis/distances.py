@@ -146,7 +146,7 @@ def _samples(trace: Trace) -> list[tuple[str, str, Any]]:
     later = np.flatnonzero(parent >= 0)
     pause = (trace.arrival_ns[later] - trace.arrival_ns[parent[later]]) / 1e9
     gaps = np.diff(trace.arrival_ns) / 1e9
-    timed = trace.timed
+    timed = trace.timed and bool(gaps.any())  # all at once is no load of one's own
     return [
         ("prompt", "tokens", trace.prompt),
         ("output", "tokens", trace.output),

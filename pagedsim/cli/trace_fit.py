@@ -127,7 +127,7 @@ def _fitted(found: dict[str, Any], console: Any) -> None:
 
     console.print(
         f"{found['path']}: {bytes_(found['bytes'])}, fitted to {requests(found['requests'])} in "
-        f"{found['sessions']:,} sessions"
+        f"{found['sessions']:,} session{'' if found['sessions'] == 1 else 's'}"
     )
     console.print(" ".join(_LEARN.splitlines()))
     for note in found["notes"]:

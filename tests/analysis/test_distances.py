@@ -95,6 +95,8 @@ def test_traces_without_times() -> None:
     found = distances(trace, lengths, Setup().resolved())
     assert "gap: only a has any" in found.poor
     assert "mean batch" not in {one.name for one in found.singles}
+    at_once = replace(trace, arrival_ns=np.zeros(100, np.int64))
+    assert distances(lengths, at_once, Setup().resolved()).poor == ()
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,24 @@ def test_quantiles_of_values() -> None:
     assert len(steps.percents) <= 5  # what says nothing new is left out
 
 
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=4))
+def test_few_values_are_a_range(values: list[int]) -> None:
+    model = quantiles(np.array(values))
+    assert isinstance(model, Quantiles)
+    assert model.percents == [0, 100]
+    for end, exact in zip(model.values, (min(values), max(values)), strict=True):
+        assert len(f"{end:.0f}".rstrip("0")) == 1
+        assert exact / 2 < end <= 2 * exact
+    assert model.values[0] <= min(values) <= max(values) <= model.values[1]
+
+
+def test_few_sessions_are_said(tmp_path: Path) -> None:
+    text = SESSIONS.replace("[0.4, 0.8]", "[0.99]").replace("requests = 3000", "requests = 60")
+    found = fit(make(parse(text.replace("rate = 2.0", "rate = 0.01"))))
+    assert found.sessions < 4
+    assert found.notes[0].startswith(f"only {found.sessions} session")
+
+
 def plain_links(trace: Trace, size: int) -> tuple[list[int], list[int]]:
     """Heads and parents by the definition, over lists of tokens."""
     own = [tuple(tokens(trace, row)) for row in range(len(trace))]

@@ -85,7 +85,7 @@ def fit(trace: Trace) -> Fit:
         token_ms=paused.token_ms if paused else 0.0,
         wait_ms=paused.wait_ms if paused else 0.0,
     )
-    return Fit(recipe, len(roots), tuple(_notes(trace, shared.left_out)))
+    return Fit(recipe, len(roots), tuple(_notes(trace, len(roots), shared.left_out)))
 
 
 def _turns(trace: Trace, found: Links, head: Int64, answers: bool) -> tuple[Int64, Float64, Int64]:
@@ -176,8 +176,11 @@ def _variation(at: Float64, rates: list[float], width: float, tick_us: int) -> f
     return min(100.0, max(0.05, coarse(cv)))
 
 
-def _notes(trace: Trace, left_out: int) -> list[str]:
+def _notes(trace: Trace, sessions: int, left_out: int) -> list[str]:
     said = []
+    if sessions < LEAST:
+        many = f"{sessions} session{'s' if sessions != 1 else ''}"
+        said.append(f"only {many}: their rate, number of turns and first prompts are rough")
     if left_out:
         said.append(f"{left_out} shared prefixes have no place in the recipe: reuse will be less")
     if trace.beam.any() or trace.sample_output is not None:

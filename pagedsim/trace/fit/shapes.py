@@ -47,7 +47,12 @@ def percents(count: int) -> list[float]:
 
 
 def quantiles(values: Int64 | Float64, *, whole: bool = False) -> Model:
-    """The distribution of `values` as quantiles; a constant where all are the same."""
+    """The distribution of `values` as quantiles; a constant where all are the same.
+
+    Of fewer than `CROWD` values no more is told than the range, to a digit.
+    """
+    if len(values) < CROWD:
+        return Quantiles(percents=[0.0, 100.0], values=_digit(values))
     at = percents(len(values))
     found = _at(values, at)
     if found[0] == found[-1] and (not whole or found[0] >= 1):
@@ -72,6 +77,15 @@ def outputs(prompt: Int64, output: Int64) -> Model:
     at = percents(int(sizes.min()))
     values = [_at(output[index == which], at) for which in range(len(bounds) + 1)]
     return ByPrompt(percents=at, bounds=bounds, values=values)
+
+
+def _digit(values: Int64 | Float64) -> list[float]:
+    """The ends, rounded outwards to their first digit."""
+    ends = []
+    for value, outwards in ((float(values.min()), math.floor), (float(values.max()), math.ceil)):
+        step = 10.0 ** math.floor(math.log10(value)) if value > 0 else 1.0
+        ends.append(round(outwards(round(value / step, 9)) * step, 6))
+    return ends
 
 
 def _at(values: Int64 | Float64, at: list[float]) -> list[float]:

@@ -38,7 +38,11 @@ for _of in [x for x in _all if isinstance(getattr(x, "widget", None), interactiv
             _moved += 1
 assert _moved == EXPECTED, _moved
 """
-MOVED = {"memory_of_a_token.ipynb": 10, "prefix_sharing.ipynb": 2}
+MOVED = {
+    "contiguous_or_paged.ipynb": 2,
+    "memory_of_a_token.ipynb": 10,
+    "prefix_sharing.ipynb": 2,
+}
 
 _spec = importlib.util.spec_from_file_location("execute", ROOT / "notebooks" / "execute.py")
 assert _spec is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from pagedsim.analysis.outline import Outline, outline, quantiles, queue
@@ -12,7 +13,7 @@ from pagedsim.analysis.requests import times
 from pagedsim.analysis.results import GROUP_TERMS
 from pagedsim.present.axes_style import SMALL, Axes, plain_axes, powers, run_line
 from pagedsim.present.numbers import per_cent
-from pagedsim.present.palette import COLORS, FAINT, INK, ON_TERMS
+from pagedsim.present.palette import COLORS, FAINT, INK, ON_TERMS, TERM_COLORS
 
 if TYPE_CHECKING:
     from pagedsim.analysis.report import Report
@@ -97,6 +98,12 @@ def terms_legend(figure: Any, axes: Axes) -> None:
     """What the colours of the areas mean, below all axes of `figure`."""
     handles, names = axes.get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower left", **_TERMS_LEGEND)
+
+
+def terms_key(figure: Any) -> None:
+    """The same where no axes have areas to name."""
+    patches = [Patch(color=color, label=term) for term, color in TERM_COLORS.items()]
+    figure.legend(handles=patches, loc="outside lower left", **_TERMS_LEGEND)
 
 
 def timelines(
@@ -188,6 +195,7 @@ __all__ = [
     "batch",
     "latency",
     "lines_legend",
+    "terms_key",
     "terms_legend",
     "timelines",
 ]

@@ -5,31 +5,29 @@ run or a comparison on one page, and `save` writes any of them. No figure keeps 
 they can be made side by side and closed by being forgotten. Colours are those of `present.palette`;
 the same run has the same line in all figures that are made from the same list.
 
-This file and `present.axes…`, which fill one set of axes each, are the only ones on matplotlib.
+This file, `present.axes…`, which fill one set of axes each, and `figure_files` are the only ones on
+matplotlib.
 """
 
 from __future__ import annotations
 
-import io
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pagedsim.analysis.curve_result import Curves
 from pagedsim.analysis.experiments.experiment import Outcome
-from pagedsim.files import write_whole
 from pagedsim.present import axes as draw
 from pagedsim.present import axes_card as cards
 from pagedsim.present import axes_rates as rates
-from pagedsim.present import formats
+from pagedsim.present import axes_slots as pools
 from pagedsim.present.axes_experiments import beside
 from pagedsim.present.axes_plan import AXES, of_bound
 from pagedsim.present.axes_style import literal
+from pagedsim.present.figure_files import save
 from pagedsim.present.labels import labels
+from pagedsim.present.memory_map import grid
 from pagedsim.present.numbers import plain, requests
 from pagedsim.present.palette import FAINT, INK
 
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
     from pagedsim.analysis.plan_result import Plan
     from pagedsim.analysis.report import Report
     from pagedsim.analysis.results import Run
+    from pagedsim.analysis.scene.values import Scene
     from pagedsim.device.device import Device
 
 Drawn = TypeVar("Drawn")
@@ -44,35 +43,6 @@ Drawn = TypeVar("Drawn")
 WIDTH = 8.0  # inches
 NAME = 36  # characters of a run's name
 ACROSS = 3  # timelines side by side, where there are more than four
-
-
-def save(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write `figure` whole or not at all, as its suffix says: the same figure, the same bytes."""
-    suffix = formats.suffix(path, formats.FIGURES)
-    nothing: dict[str, Any] = {
-        ".svg": {"Date": None},
-        ".pdf": {"CreationDate": None},
-        ".png": {"Software": None},
-    }
-    _settled(figure)
-    drawn = io.BytesIO()
-    # Texts stay texts in SVG and PDF; the salt makes SVG's ids the same every time.
-    with mpl.rc_context({"svg.hashsalt": "pagedsim", "svg.fonttype": "none", "pdf.fonttype": 42}):
-        figure.savefig(drawn, format=suffix[1:], dpi=160, metadata=nothing[suffix])
-    with write_whole(path) as file:
-        file.write(drawn.getvalue())
-
-
-def _settled(figure: Figure) -> None:
-    """Lay out once and for all; the solver's last digits differ from time to time, so they go."""
-    if figure.get_layout_engine() is not None:
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-    for part in figure.subfigs:
-        part.bbox_relative.set_points(part.bbox_relative.get_points().round(6))
-    for axes in figure.findobj(Axes):
-        left, low, width, height = (round(float(at), 6) for at in axes.get_position().bounds)
-        axes.set_position((left, low, width, height))
 
 
 def memory(runs: Sequence[Run], *, title: str = "Where the memory went") -> Figure:
@@ -215,6 +185,22 @@ def fits(
     return _titled(figure, title)
 
 
+def slots(scene: Scene, at_s: float, *, title: str = "") -> Figure:
+    """The pools of a scene slot by slot, `at_s` seconds after the first arrival.
+
+    Squares are those of the page (`memory_map.grid`). SpecError where no step has begun by then.
+    """
+    square, columns = grid(scene)
+    rows = [-(-lane.capacity // (square * columns)) for lane in scene.lanes]
+    figure = _figure(sum(0.09 * max(many, 6) + 0.4 for many in rows) + 0.7)
+    every = figure.subplots(len(rows), 1, squeeze=False, height_ratios=[max(6, n) for n in rows])
+    names = _names([lane.name for lane in scene.lanes])
+    for axes, lane, name in zip(every[:, 0], scene.lanes, names, strict=True):
+        pools.slots(axes, lane, name, round(at_s * 1e9), square=square, columns=columns)
+    draw.terms_key(figure)
+    return _titled(figure, title or f"The pool after {at_s:g} s")
+
+
 def overview(reports: Sequence[Report]) -> Figure:
     """All of a run or a comparison on one page: memory, its course, batch, queue and latency."""
     reports = list(reports)
@@ -308,5 +294,6 @@ __all__ = [
     "plan",
     "save",
     "shares",
+    "slots",
     "timeline",
 ]

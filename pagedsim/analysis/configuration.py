@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pagedsim.analysis.simulate import ALLOCATORS, GPU, MODEL, Setup
+from pagedsim.analysis.simulate import ALLOCATORS, GPU, MODEL, Setup, allocator_of
 from pagedsim.device.device import make_device
 from pagedsim.device.tables import find_gpu, find_model
-from pagedsim.specs import make_allocator, make_scheduler, make_steptime
+from pagedsim.specs import make_scheduler, make_steptime
 
 # Options of `make_device` that say how large the pool is, so that it is no estimate.
 STATED = ("kv_tokens", "kv_blocks", "kv_memory_bytes", "engine_log")
@@ -51,7 +51,7 @@ class Configuration:
             **more,
         ).resolved()
         assert made.max_len is not None
-        make_allocator(self.allocator, tokens=device.capacity_tokens, max_len=made.max_len)
+        allocator_of(self.allocator, made)
         make_scheduler(
             self.scheduler, max_seqs=device.max_seqs, max_batched_tokens=device.max_batched_tokens
         ).check(made.max_len)

@@ -12,6 +12,7 @@ from pagedsim.alloc.grouped import Grouped
 from pagedsim.alloc.paged import Paged
 from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.analysis import results
+from pagedsim.analysis.configuration import Configuration
 from pagedsim.analysis.outline import outline
 from pagedsim.analysis.report import Report, report, result
 from pagedsim.analysis.simulate import Setup, allocator_of, allocators_for, device_info, run
@@ -154,6 +155,16 @@ def test_a_recurrent_model() -> None:
     with pytest.raises(SpecError, match="recurrent layers: how their states are found"):
         made("on,prefix=on", device)
     assert allocators_for(RECURRENT)[1:] == ("paged:block=16", "paged:block=16,groups=on")
+
+
+def test_a_configuration_may_have_groups() -> None:
+    """As plans and sweeps change it: its parts are made before any run."""
+    asked = Configuration(
+        model="gemma-3-27b", gpu="h100", allocator="paged:groups=on", max_len=2048
+    )
+    assert asked.setup().max_len == 2048
+    with pytest.raises(SpecError, match="groups is some"):
+        replace(asked, allocator="paged:groups=some").setup()
 
 
 def test_which_allocator_a_spec_means() -> None:

@@ -66,6 +66,11 @@ class Configuration:
             (find_model(self.model).name, f"{cards}x {gpu}" if cards > 1 else gpu, self.allocator)
         )
 
+    @property
+    def derived(self) -> bool:
+        """Whether step times follow from the device, so that they change with it."""
+        return self.steptime.startswith("roofline")
+
     def estimates(self, *, pool: bool = True) -> tuple[str, ...]:
         """What of a run under it is estimated, in words; without `pool` its pool does not count."""
         said = []
@@ -75,6 +80,10 @@ class Configuration:
             said.append("Step times are a roofline estimate, not measured")
         elif self.steptime.startswith("fitted"):
             said.append(f"Step times are fitted to measured steps ({self.steptime})")
+        if not self.derived:
+            said.append(
+                f"--steptime {self.steptime} stays the same whatever the GPU, tp or KV precision"
+            )
         return tuple(said)
 
     def on(self, **device: Any) -> Configuration:

@@ -216,6 +216,9 @@ def _tp(present: Present) -> Made:
         if stated:
             said = f"--{stated.replace('_', '-')} states the pool of tp {now}"
             yield text, f"{said}; that of tp {tp} is not known"
+        elif not present.configuration.derived:
+            said = f"--steptime {present.configuration.steptime} has the times of tp {now}"
+            yield text, f"{said}; those of tp {tp} are not known"
         else:
             yield text, present.configuration.on(tp=tp)
 

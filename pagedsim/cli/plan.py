@@ -83,7 +83,7 @@ def _plan(
     ] = None,
     find: Annotated[
         str,
-        one_of("--find", *FIND, help="what to look for; all but rate at the wanted rate  [rate]"),
+        one_of("--find", *FIND, help="what to look for; all but rate at the wanted rate"),
     ] = FIND[0],
     no_advice: Annotated[
         bool, option("--no-advice", help="do not look for the change that gives the most")

@@ -94,6 +94,7 @@ def test_a_stated_pool_keeps_its_bytes_and_refuses_what_would_make_another() -> 
         (replace(PLAIN, allocator="radix"), "block size", "no blocks of a size"),
         (replace(PLAIN, allocator="contiguous"), "prefix caching", "cannot share"),
         (replace(PLAIN, scheduler="static"), "watermark", "has no watermark"),
+        (replace(PLAIN, steptime="constant:ms=5"), "tp 2", "those of tp 2 are not known"),
         (replace(PLAIN, scheduler="orca"), "token budget", "has no max_batched_tokens"),
         (replace(PLAIN, max_len=131_072), "max length 262,144", "positions up to 131,072"),
         (replace(PLAIN, device={"utilization": 0.97}), "GPU memory 1.02", "nothing is left"),

@@ -220,8 +220,9 @@ class Options:
         counted("--seeds", most=10_000, panel=_LOAD, help="repeat generated loads with N seeds"),
     ] = 1
     replicas: Annotated[
-        int, counted("--replicas", most=1024, panel=_RUN, help="N engines share the requests")
-    ] = 1
+        int | None,
+        counted("--replicas", most=1024, panel=_RUN, help="N engines share the requests"),
+    ] = None
     route: Annotated[
         str | None,
         one_of("--route", *_ROUTES, panel=_RUN, help="which engine gets a request  [round-robin]"),

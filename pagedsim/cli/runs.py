@@ -53,7 +53,7 @@ def execute(
     """
     files = {**files, "json": options.json, "figure": options.figure, "report": options.report}
     files["perfetto"] = options.perfetto
-    writable(files, inputs(path, options), len(given or default) * options.replicas)
+    writable(files, inputs(path, options), len(given or default) * (options.replicas or 1))
     command = masked(shlex.join(["pagedsim", *sys.argv[1:]]))
     allocators, options, setup = prepared(given, default, options, command)
     base = load(path, zero_output=options.zero_output, limit=options.limit)  # type: ignore[arg-type]
@@ -63,7 +63,9 @@ def execute(
     first = loaded(base, options, options.seed)
     scene: Callable[[], Any] = partial(glimpse, reports, first, allocators, setup)
     drawn = found
-    if options.replicas > 1:  # files are of each engine: what overlaps in time cannot be drawn
+    if (
+        options.replicas or 1
+    ) > 1:  # files are of each engine: what overlaps in time cannot be drawn
         reports = [own for report in reports for own in report.replicas]
         drawn = msgspec.structs.replace(
             found, runs=result(reports, found.device, reports[0].trace).runs
@@ -110,7 +112,7 @@ def prepared(
         engine=options.engine,
         check=options.check,
         seed=options.seed if _draws(options) or options.beam is not None else None,
-        replicas=options.replicas,
+        replicas=options.replicas or 1,
         route=options.route or "round-robin",
         command=command,
         notes=tuple(notes),
@@ -246,7 +248,7 @@ def one_load(options: Options) -> None:
         parse_truncation(options.truncate)
     if options.concurrency is not None and options.closed_loop:
         raise SpecError("--concurrency and --closed-loop contradict each other: give one")
-    if options.route is not None and options.replicas == 1:
+    if options.route is not None and options.replicas is None:
         raise SpecError(f"--route is {options.route}, but there is one engine: give --replicas N")
     if options.seeds > 1 and not _draws(options):
         raise SpecError(

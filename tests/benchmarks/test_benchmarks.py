@@ -60,6 +60,12 @@ def test_growth() -> None:
     assert {row[-1] for row in rows} == {"152"}
 
 
+def test_sweeps() -> None:
+    said = run("sweeps", *SMALL[:3], "--repeat", 1, "--runs", 2, "--jobs", 1)
+    assert re.search(r"^a single run ([\d.]+) ([\d.]+) 1 ", said, re.MULTILINE)
+    assert re.search(r"^a sweep of 2 ([\d.]+ ){3,4}\d+", said, re.MULTILINE)
+
+
 def test_the_vllm_scheduler_is_recorded_where_it_is_not_installed() -> None:
     said = run("vllm_scheduler", *TIGHT)
     if "vLLM is not installed here" in said:

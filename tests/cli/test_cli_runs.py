@@ -210,7 +210,7 @@ def test_replicas_share_a_trace(folder: Path) -> None:
     whole = results("replay", "t.csv", "--replicas", 2)["runs"][0]
     assert [one["requests"] for one in whole["replicas"]] == [4, 4]
     assert whole["provenance"]["specs"]["route"] == "round-robin"
-    alone = results("replay", "t.csv", "--replicas", 1)
+    alone = results("replay", "t.csv", "--replicas", 1, "--route", "session")
     assert alone == results("replay", "t.csv")
     assert "replicas" not in alone["runs"][0]["provenance"]["specs"]
     said = pagedsim("replay", "t.csv", "--replicas", 3, "--route", "session")

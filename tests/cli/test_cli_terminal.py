@@ -20,7 +20,7 @@ COMMANDS = {
     "check": ("check", "lru", "--profile", "dev"),
     "paper list": ("paper", "list"),
     "field list": ("field", "list"),
-    "paper": ("paper", "fig2", "--quick"),
+    "paper": ("paper", "table1"),
     "trace info": ("trace", "info", "t.csv"),
     "trace list": ("trace", "list"),
     "trace convert": ("trace", "convert", "t.csv", "c.jsonl"),

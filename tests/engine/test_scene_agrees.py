@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from agreement import Fixed, expand
 from forked import forking_traces
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_prefix_agrees import setups, sharing_traces, steptimes
 
@@ -113,6 +113,10 @@ def agree(
     return lane
 
 
+FEW = settings(max_examples=min(60, settings().max_examples))
+
+
+@FEW
 @given(
     sharing_traces(), setups(), steptimes,
     st.sampled_from(["prefix", "prefix", "paged", "radix", "buddy", "first", "slots"]),
@@ -139,6 +143,7 @@ def test_every_frame_is_what_was_shown(trace: Trace, setup: Any, steptime: Any, 
     agree(trace, make, scheduler, steptime, max_len)
 
 
+@FEW
 @given(forking_traces(), setups(), steptimes, st.booleans())
 def test_forks_are_drawn_as_they_share(
     trace: Trace, setup: Any, steptime: Any, prefix: bool

@@ -14,6 +14,7 @@ A request goes on from the last one before it that holds the longest part of its
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -44,9 +45,10 @@ def links(trace: Trace) -> Links:
     size = int(trace.extra.get("block", 16))
     found = blocks(trace, size)
     full = trace.prompt // size
-    head = _heads(found, full)
-    rows, key = found.rows.tolist(), found.key.tolist()
-    counts = full.tolist()
+    rows, counts = found.rows.tolist(), full.tolist()
+    again = _repeated(found.key)
+    head = _heads(found, full) if again.any() else np.zeros(len(trace), np.int64)
+    shares = np.maximum.reduceat(again, found.rows[:-1]).tolist() if len(trace) else []
     parent = np.full(len(trace), -1, np.int64)
     shared = np.zeros(len(trace), np.int64)
     root, last = list(range(len(trace))), list(range(len(trace)))
@@ -54,7 +56,7 @@ def links(trace: Trace) -> Links:
     for row, (recorded, session, start) in enumerate(
         zip(trace.parent.tolist(), trace.session.tolist(), head.tolist(), strict=True)
     ):
-        own = key[rows[row] : rows[row] + counts[row]]
+        own = found.key[rows[row] : rows[row] + counts[row]].tolist() if shares[row] else []
         before = recorded if 0 <= recorded < row else -1
         if before < 0 and session < 0:
             before = _before(own, start, holder)
@@ -63,10 +65,11 @@ def links(trace: Trace) -> Links:
             before = last[root[row]]
             last[root[row]] = row
             parent[row] = before
-            other = key[rows[before] : rows[before] + counts[before]]
+            other = found.key[rows[before] : rows[before] + counts[before]]
             shared[row] = _alike(own, other)
-        for one in own[start:]:
-            holder[one] = row
+        if own:
+            repeated = again[rows[row] + start : rows[row] + counts[row]]
+            holder.update(dict.fromkeys(itertools.compress(own[start:], repeated), row))
     return Links(found, size, head, parent, shared)
 
 
@@ -97,7 +100,12 @@ def _before(own: list[int], start: int, holder: dict[int, int]) -> int:
     return holder[own[low - 1]] if low > start else -1
 
 
-def _alike(own: list[int], other: list[int]) -> int:
+def _repeated(key: Int64) -> np.ndarray:
+    """Where a key is there more than once: only those can be found again."""
+    return np.asarray(np.bincount(key, minlength=len(key))[key] > 1)
+
+
+def _alike(own: list[int], other: Int64) -> int:
     """How many leading keys two rows have in common; equal keys have equal ones before them."""
     low, high = 0, min(len(own), len(other))
     while low < high:

@@ -58,8 +58,8 @@ def decode(source: Source, text: bytes, line: int) -> Any:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [key for key, _ in pairs]
-        raise Twice(next(key for key in names if names.count(key) > 1))
+        seen: set[str] = set()
+        raise Twice(next(key for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]
     return found
 
 

@@ -3,12 +3,20 @@
 Columns are those of the JSONL (`pagedsim.trace.own`), with ``run_token`` and ``run_length`` as
 lists of int64. The header stands as JSON text in the first row of a column ``pagedsim``, so that
 any Parquet library carries it along.
+
+A reader of Parquet can be killed by damaged data (it asks for as much memory as they say), so these
+files carry a checksum: the sha256 of all their bytes, with zeros in its own place. A file without
+one, written by another library from such a file, is first read in a process that may die of it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import itertools
+import re
+import subprocess
+import sys
 from typing import Any
 
 import msgspec
@@ -23,6 +31,23 @@ LISTS = {
     "sample_output": ("sample_output",),
     "forks": ("fork_after", "fork_slot", "fork_parent"),
 }
+_SUM = "pagedsim-sha256"
+_MAGIC = b"PAR1"
+_ZEROS = "0" * 64
+_SUMMED = re.compile(rb"pagedsim-sha256.{1,4}?([0-9a-f]{64})", re.DOTALL)
+_TRIAL = """
+import io, sys, polars
+data = sys.stdin.buffer.read()
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (2 * [4 * 2**30 + 64 * len(data)]))
+except (ImportError, OSError, ValueError):
+    pass
+rows = polars.scan_parquet(io.BytesIO(data)).select(polars.len()).collect().item()
+if rows > max(10**7, len(data)):
+    sys.exit(f"Error: {rows} rows in {len(data)} bytes are no requests")
+polars.read_parquet(io.BytesIO(data))
+"""
 
 
 def dump(trace: Trace) -> bytes:
@@ -43,15 +68,25 @@ def dump(trace: Trace) -> bytes:
                 columns[key] = pl.Series(lists, dtype=pl.List(pl.Int64))
         else:
             columns[name] = pl.Series(getattr(trace, name), dtype=pl.Int64)
+    return sealed(pl.DataFrame(columns))
+
+
+def sealed(frame: Any) -> bytes:
+    """A polars frame as Parquet with its checksum."""
     buffer = io.BytesIO()
-    pl.DataFrame(columns).write_parquet(buffer, compression="zstd")
-    return buffer.getvalue()
+    frame.write_parquet(buffer, compression="zstd", metadata={_SUM: _ZEROS})
+    data = buffer.getvalue()
+    found = _SUMMED.search(data)
+    assert found is not None
+    digest = hashlib.sha256(data).hexdigest().encode()
+    return data[: found.start(1)] + digest + data[found.end(1) :]
 
 
 def read(source: Source) -> Trace:
     """The trace. Raises InputError for anything that `dump` did not write."""
     import polars as pl
 
+    _check_whole(source)
     try:
         frame = pl.read_parquet(io.BytesIO(source.data))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as bad:
@@ -76,6 +111,26 @@ def read(source: Source) -> Trace:
     if frame.height != header["requests"]:
         raise source.error(f"requests is {header['requests']}, but there are {frame.height} rows")
     return own.assemble(source, header, table, lambda row: None)
+
+
+def _check_whole(source: Source) -> None:
+    """InputError if the bytes are not those that were written, or not to be read at all."""
+    found = list(_SUMMED.finditer(source.data))
+    for one in found:
+        plain = source.data[: one.start(1)] + _ZEROS.encode() + source.data[one.end(1) :]
+        if hashlib.sha256(plain).hexdigest().encode() == one[1]:
+            return
+    if found:
+        raise source.error("broken Parquet data: the bytes do not have the checksum they carry")
+    if not source.data.endswith(_MAGIC):
+        raise source.error("broken Parquet data: the last bytes are not PAR1; is the file cut?")
+    command = [sys.executable, "-c", _TRIAL]
+    trial = subprocess.run(command, input=source.data, capture_output=True, check=False)
+    if trial.returncode:
+        said = trial.stderr.decode(errors="replace").rstrip().rpartition("\n")[2]
+        ends = "reading them ends the process that does it, perhaps for want of memory"
+        reason = ends if trial.returncode < 0 else said.rpartition("Error: ")[2]
+        raise source.error(f"broken Parquet data: {reason[:100]}")
 
 
 def _column(source: Source, frame: Any, name: str) -> Any:
@@ -111,4 +166,4 @@ def _lists(source: Source, frame: Any, column: str) -> Any:
     return rows, *flat
 
 
-__all__ = ["dump", "read"]
+__all__ = ["dump", "read", "sealed"]

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import os
 import sys
 import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pagedsim.errors import InputError
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _BOM = b"\xef\xbb\xbf"
+SWOLLEN, SWELLS = 1 << 28, 100  # what a file may hold: bytes, or times its own size
+_PIECE = 1 << 20
+_FED = 1 << 9
+_MOST_SAID = 400
+_Reader = Callable[[bytes], Iterator[bytes]]
 _SUFFIXES = {".gz", ".zst", ".csv", ".json", ".jsonl", ".parquet", ".txt"}
 
 
@@ -37,8 +45,12 @@ class Source:
     drop_zero: bool = True
 
     def error(self, text: str, line: int | None = None) -> InputError:
-        """An error to raise, with its place in front."""
+        """An error to raise, with its place in front; what it quotes is cut to a line."""
         place = self.label if line is None else f"{self.label}:{line}"
+        text = "".join(
+            sign if sign.isprintable() else repr(sign)[1:-1] for sign in text[:_MOST_SAID]
+        )
+        text = text if len(text) < _MOST_SAID else f"{text[:_MOST_SAID]}..."
         return InputError(f"{place}: {text}")
 
     def body(self) -> bytes:
@@ -87,33 +99,67 @@ def open_source(path: str | os.PathLike[str], *, drop_zero: bool = True) -> Sour
 
 
 def decompress(raw: bytes, label: str) -> bytes:
-    """`raw`, or what it holds if it is gzip or Zstandard data."""
+    """`raw`, or what it holds if it is gzip or Zstandard data.
+
+    InputError where they are broken, and where they swell as no trace does: to more than `SWOLLEN`
+    bytes and `SWELLS` times their own size.
+    """
     if raw.startswith(_GZIP):
-        try:
-            return gzip.decompress(raw)
-        except EOFError:
-            raise InputError(f"{label}: the gzip data end early; the file is truncated") from None
-        except (OSError, zlib.error) as error:
-            raise InputError(f"{label}: broken gzip data: {error}") from None
+        return b"".join(_pieces(raw, label, "gzip", _gunzip))
     if raw.startswith(_ZSTD):
-        return _zstd(raw, label)
+        return b"".join(_pieces(raw, label, "Zstandard", _unzstd))
     return raw
 
 
-def _zstd(raw: bytes, label: str) -> bytes:
+def _pieces(raw: bytes, label: str, kind: str, read: _Reader) -> Iterator[bytes]:
+    size, most = 0, max(SWOLLEN, SWELLS * len(raw))
+    try:
+        for piece in read(raw):
+            size += len(piece)
+            if size > most:
+                text = (
+                    f"the {kind} data hold more than {most} bytes in {len(raw)}, as no trace does"
+                )
+                raise InputError(f"{label}: {text}; decompress the file first")
+            yield piece
+    except EOFError:
+        raise InputError(f"{label}: the {kind} data end early; the file is truncated") from None
+    except (OSError, zlib.error) as error:
+        raise InputError(f"{label}: broken {kind} data: {error}") from None
+
+
+def _gunzip(raw: bytes) -> Iterator[bytes]:
+    with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
+        while piece := file.read(_PIECE):
+            yield piece
+
+
+def _unzstd(raw: bytes) -> Iterator[bytes]:
+    return unzstd(io.BytesIO(raw).read)
+
+
+def unzstd(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    """What Zstandard frames hold, in pieces, none of them large; EOFError where one is cut.
+
+    `read` gives the next so many bytes. OSError where the data are broken. Little is fed at once:
+    four bytes can hold a block of 128 KiB.
+    """
     import zstandard
 
-    parts = []
-    while raw:
-        frame = zstandard.ZstdDecompressor().decompressobj()
-        try:
-            parts.append(frame.decompress(raw))
-        except zstandard.ZstdError as error:
-            raise InputError(f"{label}: broken Zstandard data: {error}") from None
-        if not frame.eof:
-            raise InputError(f"{label}: the Zstandard data end early; the file is truncated")
-        raw = frame.unused_data
-    return b"".join(parts)
+    frame: Any = None
+    while data := memoryview(read(_PIECE)):
+        while data:
+            frame, fed = frame or zstandard.ZstdDecompressor().decompressobj(), data[:_FED]
+            try:
+                piece = frame.decompress(fed)
+            except zstandard.ZstdError as error:
+                raise OSError(str(error)) from None
+            data = data[len(fed) - len(frame.unused_data) :]
+            frame = None if frame.eof else frame
+            if piece:
+                yield piece
+    if frame is not None:
+        raise EOFError
 
 
 def stem(path: str | Path) -> str:
@@ -125,4 +171,4 @@ def stem(path: str | Path) -> str:
     return name or path.name
 
 
-__all__ = ["Source", "decompress", "open_source", "stem"]
+__all__ = ["Source", "decompress", "open_source", "stem", "unzstd"]

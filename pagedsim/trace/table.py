@@ -17,6 +17,7 @@ from pagedsim.protocols import Int64
 from pagedsim.trace.fields import LATEST_S, NS, BadValue, Field, parse_text
 from pagedsim.trace.source import Source
 
+MOST_COLUMNS = 10_000
 _PLAIN_DATE = r"^[0-9]{4}(-[0-9]{2}){2} [0-9]{2}:[0-9]{2}:[0-5][0-9](\.[0-9]{1,9})?$"
 
 
@@ -27,6 +28,8 @@ class Table:
         self.source = source
         self.body = source.body()
         first = self.body.split(b"\n", 1)[0].decode()
+        if (count := first.count(",") + 1) > MOST_COLUMNS:
+            raise source.error(f"the header has {count} columns, must be <= {MOST_COLUMNS}", 1)
         try:
             cells = next(csv.reader([first.rstrip("\r")]), [])
         except csv.Error as error:
@@ -157,4 +160,4 @@ def _convert(series: Any, field: Field) -> Int64 | None:
     return times_ns
 
 
-__all__ = ["Table"]
+__all__ = ["MOST_COLUMNS", "Table"]

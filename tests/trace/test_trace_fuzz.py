@@ -2,22 +2,24 @@
 
 Valid files of every format are changed at random: bytes replaced, cut out, doubled, moved, or a
 number in the text made another. ``HYPOTHESIS_PROFILE=deep`` tries 100,000 inputs, `ci` 3,000.
+Values that are odd rather than broken are in `test_trace_odd.py`.
 """
 
 from __future__ import annotations
 
 import gzip
+import json
 import random
 import re
+from functools import partial
+from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import settings
+from log_cases import logs
+from odd_inputs import answer, bounded, from_log, inputs
 
-from pagedsim.errors import InputError
 from pagedsim.trace import store
-from pagedsim.trace.reading import read
-from pagedsim.trace.source import Source, decompress
 from pagedsim.trace.trace import Trace
 
 MADE = Trace.build(
@@ -42,6 +44,9 @@ SEEDS = {
 BYTES = {name: text.encode() for name, text in SEEDS.items()}
 BYTES["gzip"] = gzip.compress(BYTES["azure"], mtime=0)
 BYTES["zstd"] = zstandard.compress(BYTES["mooncake"])
+BYTES["parquet"] = store.dump(MADE, ".parquet")
+LOGS = {name: b"\n".join(json.dumps(value).encode() for value in values) for name, values in logs()}
+RUNS = (1000, 3000, 100_000)
 NUMBERS = [
     b"-1",
     b"0",
@@ -81,26 +86,19 @@ def changed(data: bytes, chance: random.Random) -> bytes:
     return data
 
 
-def taken(data: bytes) -> bool:
-    """Whether `data` is read; InputError is an answer, anything else is not."""
-    try:
-        trace = read(Source("f", "f", decompress(data, "f"), ""))
-    except InputError:
-        return False
-    assert len(trace) >= 1
-    assert (trace.prompt >= 1).all()
-    assert (trace.output >= 1).all()
-    return True
-
-
-def inputs() -> int:
-    """By profile."""
-    return {60: 1000, 200: 3000}.get(settings.default.max_examples, 100_000)
-
-
 @pytest.mark.parametrize("name", BYTES)
 def test_any_bytes_are_a_trace_or_an_error(name: str) -> None:
     chance = random.Random(name)
-    assert taken(BYTES[name]), "the seed itself"
-    for _ in range(inputs() // len(BYTES)):
-        taken(changed(BYTES[name], chance))
+    assert not answer(BYTES[name]), "the seed itself"
+    with bounded(seconds=20 + inputs(*RUNS) // 50):
+        for _ in range(inputs(*RUNS) // len(BYTES)):
+            answer(changed(BYTES[name], chance))
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_any_log_is_a_trace_or_an_error(tmp_path: Path, name: str) -> None:
+    chance = random.Random(name)
+    with bounded(seconds=20 + inputs(*RUNS) // 50):
+        for _ in range(inputs(*RUNS) // 10 // len(LOGS)):
+            data, skip_bad = changed(LOGS[name], chance), chance.random() < 0.5
+            answer(data, partial(from_log, tmp_path / "f", skip_bad=skip_bad))

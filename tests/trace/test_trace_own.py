@@ -26,6 +26,34 @@ def test_round_trip(suffix: str, trace: Trace) -> None:
     assert store.dump(again, suffix) == data
 
 
+def parquet_of(data: bytes) -> Trace:
+    return read(Source("f", "f", data, ""))
+
+
+@given(traces(), st.data())
+def test_a_changed_byte_of_parquet_is_found(trace: Trace, chance: st.DataObject) -> None:
+    data = store.dump(trace, ".parquet")
+    mark = data.index(b"pagedsim-sha256")
+    places = [*range(4, mark), *range(mark + len("pagedsim-sha256") + 2, len(data) - 4)]
+    at = chance.draw(st.sampled_from(places))
+    byte = chance.draw(st.integers(0, 255).filter(lambda byte: byte != data[at]))
+    with pytest.raises(InputError, match="^f: broken Parquet data: "):
+        parquet_of(data[:at] + bytes([byte]) + data[at + 1 :])
+
+
+def test_parquet_that_another_library_wrote(tmp_path: Path) -> None:
+    import polars as pl
+
+    trace = load("chat-shared", limit=20)
+    plain = tmp_path / "f.parquet"
+    pl.read_parquet(store.dump(trace, ".parquet")).write_parquet(plain)
+    assert same(load(plain), trace)
+    data = plain.read_bytes()
+    for broken in (data[:-20], data[:-20] + b"x" * 16 + b"PAR1", b"PAR1" + data[500:], b"PAR1"):
+        with pytest.raises(InputError, match="^f: broken Parquet data: "):
+            parquet_of(broken)
+
+
 @given(traces())
 def test_exact_and_fast_reading_agree(trace: Trace) -> None:
     from pagedsim.trace import own

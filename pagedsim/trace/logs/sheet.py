@@ -27,7 +27,10 @@ class Sheet:
         except UnicodeDecodeError:
             raise BadRecord("line 1 is no UTF-8 text") from None
         self.separator = max(",;\t", key=header.count)
-        cells = next(csv.reader([header], delimiter=self.separator), [])
+        try:
+            cells = next(csv.reader([header], delimiter=self.separator), [])
+        except csv.Error:
+            raise BadRecord("line 1 is no header that can be read") from None
         self.columns = {cell.strip().lower(): index for index, cell in enumerate(cells)}
         self.width, self.names, self._text = len(cells), names, text
         self.at = {}

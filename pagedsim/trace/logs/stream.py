@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from pagedsim.errors import InputError
 from pagedsim.trace.logs.record import BadRecord
+from pagedsim.trace.source import unzstd
 
 LONGEST = 1 << 28  # bytes of one line or value
 _CHUNK = 1 << 20
@@ -43,34 +44,19 @@ class _Counted(io.RawIOBase):
 
 
 class _Zstandard(io.RawIOBase):
-    """Decompressed frames, one after another; EOFError where the last one is cut."""
+    """Decompressed frames, one after another; EOFError where one is broken or cut."""
 
     def __init__(self, raw: IO[bytes]) -> None:
-        import zstandard
-
-        self._raw, self._new = raw, zstandard.ZstdDecompressor().decompressobj
-        self._broken, self._frame, self._left, self._ready = zstandard.ZstdError, None, b"", b""
-
-    _frame: Any
+        self._pieces, self._ready = unzstd(raw.read), b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            data = self._left or self._raw.read(_CHUNK)
-            if not data:
-                if self._frame is not None:
-                    raise EOFError
-                return 0
-            if self._frame is None:
-                self._frame = self._new()
-            try:
-                self._ready, self._left = self._frame.decompress(data), b""
-            except self._broken:
-                raise EOFError from None
-            if self._frame.eof:
-                self._left, self._frame = self._frame.unused_data, None
+        try:
+            self._ready = self._ready or next(self._pieces, b"")
+        except OSError:
+            raise EOFError from None
         size = min(len(buffer), len(self._ready))
         buffer[:size], self._ready = self._ready[:size], self._ready[size:]
         return size

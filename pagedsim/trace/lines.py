@@ -43,7 +43,13 @@ def objects(source: Source, body: bytes, first: int = 1) -> Iterator[tuple[int, 
 def decode(source: Source, text: bytes, line: int) -> Any:
     """One JSON value by the exact path, which refuses keys given twice and lets NaN through."""
     try:
-        return json.loads(text.decode(), object_pairs_hook=_once)
+        value = json.loads(text.decode(), object_pairs_hook=_once)
+        if b"\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError as bad:
+        half = repr(bad.object[bad.start])
+        raise source.error(f"not a trace: a text holds {half}, half a character", line) from None
     except Twice as twice:
         raise source.error(f"key {twice} is there twice", line) from None
     except json.JSONDecodeError as bad:

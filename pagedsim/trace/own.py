@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from pagedsim.errors import InputError
 from pagedsim.protocols import Int64
 from pagedsim.trace.fields import LONGEST, shown
 from pagedsim.trace.lines import decode, flatten
@@ -144,17 +145,20 @@ def assemble(source: Source, header: dict[str, Any], table: dict[str, Any], line
     known = msgspec.convert(header, _Header)
     meta: dict[str, Any] = {key: getattr(known, key) for key in ABOUT if key != "name"}
     meta["notes"] = tuple(meta["notes"])
-    return Trace.build(
-        known.name,
-        *(table[name] for name in REQUIRED),
-        runs=runs,
-        output_token=table.get("output_token"),
-        columns={name: table[name] for name in DEFAULTS if name in table},
-        sample_output=table["sample_output"][1] if "sample_output" in table else None,
-        forks=table.get("forks"),
-        sha256=source.sha256,
-        **meta,
-    )
+    try:
+        return Trace.build(
+            known.name,
+            *(table[name] for name in REQUIRED),
+            runs=runs,
+            output_token=table.get("output_token"),
+            columns={name: table[name] for name in DEFAULTS if name in table},
+            sample_output=table["sample_output"][1] if "sample_output" in table else None,
+            forks=table.get("forks"),
+            sha256=source.sha256,
+            **meta,
+        )
+    except InputError as bad:  # which names the trace, not the file
+        raise source.error(str(bad).removeprefix(f"{known.name}: ")) from None
 
 
 def _check_bounds(source: Source, name: str, column: Int64, line: Any) -> None:

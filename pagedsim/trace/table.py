@@ -125,6 +125,8 @@ def _convert(series: Any, field: Field) -> Int64 | None:
     if field.kind == "date":
         if not len(series):
             return np.zeros(0, np.int64)
+        if series.null_count():
+            return None
         if series.min() < "1970" or series.max() >= "2262":
             return None
         bare = series.str.strip_suffix("+00:00")

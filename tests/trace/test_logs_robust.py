@@ -23,6 +23,7 @@ from pagedsim.trace.logs import stream
 from pagedsim.trace.logs.record import BadRecord
 from pagedsim.trace.logs.stream import values
 from tests.trace.log_cases import chat, logs, read, talk, write
+from tests.trace.odd_inputs import paths, replaced
 from tests.trace.trace_cases import same
 
 
@@ -234,22 +235,6 @@ ANYTHING = st.recursive(
     ),
     max_leaves=12,
 )
-
-
-def paths(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a JSON value."""
-    deeper: Any = value.items() if isinstance(value, dict) else ()
-    deeper = enumerate(value) if isinstance(value, list) else deeper
-    return [at, *(path for key, entry in deeper for path in paths(entry, (*at, key)))]
-
-
-def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    """The value with something else at a place."""
-    if not path:
-        return new
-    copy = dict(value) if isinstance(value, dict) else list(value)
-    copy[path[0]] = replaced(copy[path[0]], path[1:], new)
-    return copy
 
 
 @st.composite

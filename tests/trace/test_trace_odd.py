@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from log_cases import logs
 from odd_inputs import WAYS, answer, bounded, from_log, inputs, json_lines, packed, tables, trace_of
@@ -49,12 +49,14 @@ def _all(data: bytes) -> str:
 
 @settings(max_examples=EXAMPLES)
 @given(json_lines(LINES), st.sampled_from(WAYS))
+@example(SEEDS["own"].replace('"x"', '"\\ud800"').encode(), "plain")
 def test_json_lines(data: bytes, way: str) -> None:
     _all(packed(data, way))
 
 
 @settings(max_examples=EXAMPLES)
 @given(st.sampled_from(COLUMNS).flatmap(tables), st.sampled_from(WAYS))
+@example(b"ContextTokens,TIMESTAMP,GeneratedTokens\n1,,1", "plain")
 def test_tables(data: bytes, way: str) -> None:
     _all(packed(data, way))
 
@@ -117,6 +119,16 @@ def test_logs(
     file = tmp_path_factory.getbasetemp() / "f"
     with bounded():
         answer(packed(data, way), partial(from_log, file, skip_bad=skip_bad))
+
+
+def test_an_own_file_that_is_at_odds_with_itself_is_named() -> None:
+    row = (
+        b'{"pagedsim":"trace/1","requests":1,"name":"n","columns":["arrival_ns","prompt","output",'
+    )
+    data = row + b'"samples","sample_output"]}\n[0,3,1,2,[1,2]]\n'
+    assert answer(data) == (
+        "f: row 0: samples of 1 to 2 tokens, must be at most the output 1, the longest of them"
+    )
 
 
 def test_the_parts_are_read_when_nothing_is_odd() -> None:

@@ -37,7 +37,7 @@ def test_a_changed_byte_of_parquet_is_found(trace: Trace, chance: st.DataObject)
     places = [*range(4, mark), *range(mark + len("pagedsim-sha256") + 2, len(data) - 4)]
     at = chance.draw(st.sampled_from(places))
     byte = chance.draw(st.integers(0, 255).filter(lambda byte: byte != data[at]))
-    with pytest.raises(InputError, match="^f: broken Parquet data: "):
+    with pytest.raises(InputError, match=r"^f: broken Parquet data: "):
         parquet_of(data[:at] + bytes([byte]) + data[at + 1 :])
 
 
@@ -50,7 +50,7 @@ def test_parquet_that_another_library_wrote(tmp_path: Path) -> None:
     assert same(load(plain), trace)
     data = plain.read_bytes()
     for broken in (data[:-20], data[:-20] + b"x" * 16 + b"PAR1", b"PAR1" + data[500:], b"PAR1"):
-        with pytest.raises(InputError, match="^f: broken Parquet data: "):
+        with pytest.raises(InputError, match=r"^f: broken Parquet data: "):
             parquet_of(broken)
 
 

@@ -139,7 +139,12 @@ def differing(mutant: Mutant) -> list[CodeType]:
     None where that is of no use: what runs at import, or a function that closes over less.
     """
     path = SOURCE / mutant.file
-    plain, changed = functions(compiled(None, path)), functions(compiled(mutant, path))
-    pairs = [pair for pair in zip(changed, plain, strict=True) if pair[0] != pair[1]]
-    alike = all(mine.co_freevars == theirs.co_freevars for mine, theirs in pairs)
-    return [mine for mine, _ in pairs] if alike else []
+    plain = {_place(code): code for code in functions(compiled(None, path))}
+    codes = [code for code in functions(compiled(mutant, path)) if code != plain[_place(code)]]
+    alike = all(code.co_freevars == plain[_place(code)].co_freevars for code in codes)
+    return codes if alike else []
+
+
+def _place(code: CodeType) -> tuple[str, int]:
+    """What tells a function of a file apart, if it is not a part of a line."""
+    return code.co_qualname, code.co_firstlineno

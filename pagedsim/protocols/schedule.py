@@ -26,9 +26,10 @@ class Plan:
 
     `scheduled`: tokens of each sequence, in scheduling order. `decoding`: every sequence that
     decodes is scheduled too, with one token, and left out of `scheduled` (only where the view is
-    a `BatchView`). `preempted`, `admitted`: in order. `blocked`: the head of the queue was tried
-    and refused for want of memory, or a preemption closed admission. `limit`: what kept the batch
-    from being larger.
+    a `BatchView`). `preempted`, `admitted`: in order; of samples that were preempted together the
+    first that `View.preempt` returned. `blocked`: the head of the queue was tried and refused for
+    want of memory, or a preemption closed admission. `limit`: what kept the batch from being
+    larger.
     """
 
     scheduled: dict[Any, int] = field(default_factory=dict)

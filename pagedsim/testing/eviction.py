@@ -1,14 +1,15 @@
-"""The laws of an eviction policy, alone and in a radix tree that evicts by it.
+"""The laws of an eviction policy, alone and in caches that evict by it.
 
-Alone: ranks of entries that could be. In use: the state machine of the allocator suite over a
-small tree, in which much is evicted.
+Alone: ranks of entries that could be. In use: a prefix cache beside a model of which block goes
+(`eviction_model`), then the state machine of the allocator suite over a small radix tree and a
+small prefix cache, in which much is evicted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given as examples
@@ -17,8 +18,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 
 from pagedsim.alloc.radix import Radix
+from pagedsim.alloc.ranked import RankedPaged
 from pagedsim.testing import allocator_laws
 from pagedsim.testing.allocator import allocator_machine
+from pagedsim.testing.eviction_model import MOVES, Beside, Move, Shown
 from pagedsim.testing.explore import Suite
 from pagedsim.testing.laws import Judge, Over
 from pagedsim.testing.sizes import makers, name_of
@@ -27,66 +30,74 @@ LAWS = {
     "ranks": "every entry has a rank, which raises no error and leaves the entry as it was",
     "pure": "an entry's rank changes only when something of the entry does",
     "order": "any two ranks compare, and the order is one: a < b < c means a < c",
+    "goes": "the smallest rank goes first, of equals what was given back first, ends before starts",
     **{law: said for law, said in allocator_laws.LAWS.items() if law != "pure"},
 }
 
 
-@dataclass
-class Kept:
-    """An entry: content that is kept though nobody holds it."""
-
-    touched: int
-    made: int
-    uses: int
-
-    @property
-    def due(self) -> int:
-        """For policies that know the future: never."""
-        return 1 << 62
-
-
 @st.composite
-def entries(draw: st.DrawFn) -> Kept:
-    """Made, then touched; used a few times."""
+def entries(draw: st.DrawFn) -> Shown:
+    """Made, then touched; used a few times; looked up again at some row, or never."""
     made, later = draw(st.integers(0, 30)), draw(st.integers(0, 30))
-    return Kept(made + later, made, draw(st.integers(1, 4)))
+    ahead = draw(st.integers(0, 9) | st.just(1 << 62))
+    return Shown(made + later, made, draw(st.integers(1, 4)), ahead)
 
 
-def eviction_suite(make: Callable[..., Any]) -> Suite:
-    """All laws of an eviction policy over what `make` builds."""
+def eviction_suite(make: Callable[..., Any], *, cache: Callable[..., Any] = RankedPaged) -> Suite:
+    """All laws of an eviction policy over what `make` builds.
+
+    `cache` makes a prefix cache of ``(blocks, block=…, evict=…)``. A policy that needs the future
+    (``foresees``) is judged alone, and by `RankedPaged`'s own tests.
+    """
 
     def run(judge: Judge, given: settings) -> None:
         @given
         @examples(makers(make), st.lists(entries(), min_size=3, max_size=4))
-        def ranks(maker: Any, some: list[Kept]) -> None:
+        def ranks(maker: Any, some: list[Shown]) -> None:
             judge.examples += 1
             with suppress(Over):
                 _judge(judge, maker, some)
 
+        @given
+        @examples(makers(make), st.integers(6, 16), st.integers(1, 2), MOVES)
+        def goes(maker: Any, blocks: int, block: int, moves: list[Move]) -> None:
+            judge.examples += 1
+            log = [f"policy = {maker}; cache of {blocks} blocks of {block}"]
+            there = cache(blocks, block=block, evict=maker())
+            with suppress(Over):
+                Beside(there, maker().rank, judge, log).play(moves)
+
         ranks()
         judge.absent.clear()
+        if judge.muted & {"ranks", "pure", "order"} or getattr(make(), "foresees", False):
+            return
+        if "goes" not in judge.muted:
+            goes()
 
         def tree(capacity: int, page: int = 1) -> Radix:
             return Radix(capacity, page=page, evict=make())
 
-        tree.__name__ = f"Radix by {name_of(make)}"
-        if not judge.muted & {"ranks", "pure", "order"}:
-            machine = allocator_machine(tree, judge=judge)
+        def table(blocks: int, block: int = 1) -> Any:
+            return cache(blocks, block=block, evict=make())
+
+        for build in (tree, table):
+            build.__name__ = f"{'Radix' if build is tree else name_of(cache)} by {name_of(make)}"
+            machine = allocator_machine(build, judge=judge)
             run_state_machine_as_test(machine, settings=settings(given, max_examples=_few(given)))
-        judge.present.clear()
-        judge.absent.clear()
+            judge.present.clear()
+            judge.absent.clear()
 
     return Suite("eviction", name_of(make), LAWS, run)
 
 
 def _few(given: settings) -> int:
-    return max(1, int(given.max_examples) // 4)
+    return max(1, int(given.max_examples) // 5)
 
 
-def _judge(judge: Judge, maker: Any, some: list[Kept]) -> None:
+def _judge(judge: Judge, maker: Any, some: list[Shown]) -> None:
     policy, log = maker(), [f"policy = {maker}"]
 
-    def rank(entry: Kept) -> Any:
+    def rank(entry: Shown) -> Any:
         judge.calls += 1
         before = replace(entry)
         try:
@@ -115,4 +126,4 @@ def _judge(judge: Judge, maker: Any, some: list[Kept]) -> None:
                 judge.hold("order", chain, lambda: f"{a} < {b} < {c}", log)  # noqa: B023
 
 
-__all__ = ["LAWS", "Kept", "entries", "eviction_suite"]
+__all__ = ["LAWS", "entries", "eviction_suite"]

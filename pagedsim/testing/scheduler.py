@@ -1,5 +1,7 @@
 """The laws of a scheduler: small traces on the reference engine, every plan held to what it did.
 
+Some requests have samples, which fork; some wait for the answer to another.
+
 A *witness* stands between scheduler and engine. It sees each plan, and each call that the
 scheduler makes of the view while it plans: an admission, a growth or a preemption that a plan does
 not tell of, or tells of and that never was, breaks a law.
@@ -10,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from hypothesis import given as examples
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -23,12 +26,14 @@ from pagedsim.device.steptime import Constant
 from pagedsim.engine.fast import FastEngine
 from pagedsim.engine.recording import Requests
 from pagedsim.engine.reference import ReferenceEngine
+from pagedsim.engine.sampling import check_samples
 from pagedsim.errors import PagedsimError, SpecError
 from pagedsim.protocols import Limit, Plan, SupportsHold, SupportsRank, SupportsSteady
 from pagedsim.testing.explore import Suite
 from pagedsim.testing.laws import BrokenLaw, Judge, Over
 from pagedsim.testing.sizes import makers, name_of
 from pagedsim.testing.strategies import traces
+from pagedsim.trace import samples
 
 LAWS = {
     "calls": "no state that can occur raises an error",
@@ -83,8 +88,9 @@ class Witness:
 
     def preempt(self, seq: Any, /) -> Any:
         left = self._view.preempt(seq)
-        self.preempted += left
-        self.slots.pop(seq, None)
+        self.preempted += left[:1]  # of samples that go together one is told of
+        for each in left:
+            self.slots.pop(each, None)
         self.notes.append(f"preempt({seq.id})")
         return left
 
@@ -150,21 +156,32 @@ class Judged:
         self._hold("blocked", plan.blocked or not tried, "the head was refused, and not told of")
 
 
+class _Run(NamedTuple):
+    """What a scheduler is tried on."""
+
+    trace: Any
+    max_len: int
+    allocator: Any
+    closed_loop: bool
+
+
 @st.composite
-def _runs(draw: st.DrawFn) -> tuple[Any, int, Callable[[], Any]]:
-    """(trace, maximum length, a maker of allocators) in which few fit at once."""
-    trace = draw(traces(rows=8, longest=12))
+def _runs(draw: st.DrawFn) -> _Run:
+    """Few fit at once; some requests have samples, some wait for the answer to another."""
+    outputs, sessions = draw(st.sampled_from([1, 1, 3])), draw(st.integers(0, 2)) == 2
+    trace = draw(traces(rows=8, longest=12, samples=outputs, sessions=sessions))
     most = int((trace.prompt + trace.output).max())
     max_len = most + draw(st.integers(0, 3))
-    slots = max_len + draw(st.integers(0, max_len))
+    slots = max_len + draw(st.sampled_from([0, 0, max_len // 3, max_len]))
     block = draw(st.integers(1, 3))
-    blocks = -(-slots // block) + 1
+    blocks = draw(st.integers(1, outputs)) * -(-slots // block) + 1
     allocators: list[Any] = [
         partial(Paged, blocks, block=block),
         partial(PrefixPaged, blocks, block=block),
         partial(Contiguous, 2 * slots, max_len=max_len, reserve="exact"),
     ]
-    return trace, max_len, draw(st.sampled_from(allocators))
+    forking = allocators if outputs == 1 else allocators[:2]
+    return _Run(trace, max_len, draw(st.sampled_from(forking)), sessions)
 
 
 def scheduler_suite(make: Callable[..., Any]) -> Suite:
@@ -173,30 +190,32 @@ def scheduler_suite(make: Callable[..., Any]) -> Suite:
     def run(judge: Judge, given: settings) -> None:
         @given
         @examples(makers(make), _runs())
-        def keeps_its_laws(maker: Any, run: Any) -> None:
+        def keeps_its_laws(maker: Any, run: _Run) -> None:
             judge.examples += 1
             with suppress(Over):
-                _judge(judge, maker, *run)
+                _judge(judge, maker, run)
 
         keeps_its_laws()
 
     return Suite("scheduler", name_of(make), LAWS, run)
 
 
-def _judge(judge: Judge, maker: Any, trace: Any, max_len: int, allocator: Any) -> None:
-    rows = zip(trace.arrival_ns.tolist(), trace.prompt.tolist(), trace.output.tolist(), strict=True)
+def _judge(judge: Judge, maker: Any, run: _Run) -> None:
+    trace, max_len, allocator, closed_loop = run
+    made = f"{allocator.func.__name__}{allocator.args}{allocator.keywords}"
     log = [
-        f"scheduler = {maker} over {allocator.func.__name__}{allocator.args}{allocator.keywords}",
-        *(f"request {row}: at {at} ns, {n} + {m} tokens" for row, (at, n, m) in enumerate(rows)),
+        f"scheduler = {maker} over {made}",
+        *(_told(trace, row, closed_loop) for row in range(len(trace))),
     ]
     scheduler = maker()
     for key, protocol in _PROTOCOLS.items():
         (judge.present if isinstance(scheduler, protocol) else judge.absent).add(key)
     try:
         scheduler.check(max_len)
+        check_samples(trace, allocator(), scheduler)
     except SpecError:
         return  # it says that it could not: that is an answer
-    bound = 100 + _MOST_STEPS * int((trace.prompt + trace.output).sum())
+    bound = 100 + _MOST_STEPS * int(((trace.prompt + trace.output) * trace.samples).sum())
 
     def replay(engine: Any, part: Any) -> Any:
         steps = iter(range(bound))
@@ -207,8 +226,9 @@ def _judge(judge: Judge, maker: Any, trace: Any, max_len: int, allocator: Any) -
         slots = allocator()
         try:
             done = engine(
-                trace, slots, part, Constant(ms=1e-6), max_len=max_len, progress=progress
-            ).run()
+                trace, slots, part, Constant(ms=1e-6), max_len=max_len, progress=progress,
+                closed_loop=closed_loop,
+            ).run()  # fmt: skip
         except PagedsimError as error:
             judge.hold("calls", False, f"{type(error).__name__}: {error}", log)
             raise
@@ -217,8 +237,9 @@ def _judge(judge: Judge, maker: Any, trace: Any, max_len: int, allocator: Any) -
 
     first = replay(ReferenceEngine, Judged(scheduler, judge, log))
     refused = {refusal.row for refusal in first.refused}
+    outputs = np.add.reduceat(samples.outputs(trace), np.cumsum(trace.samples) - trace.samples)
     for row, generated in enumerate(first.requests.generated.tolist()):
-        wanted = 0 if row in refused else int(trace.output[row])
+        wanted = 0 if row in refused else int(outputs[row])
         judge.hold("whole", generated == wanted, f"request {row}: {generated} of {wanted}", log)
     again = replay(ReferenceEngine, maker())
     differs = _differs(first, again)
@@ -227,6 +248,15 @@ def _judge(judge: Judge, maker: Any, trace: Any, max_len: int, allocator: Any) -
         fast = replay(FastEngine, maker())
         differs = _differs(fast, again)
         judge.hold("steady", not differs, f"{differs} differ where steps are taken at once", log)
+
+
+def _told(trace: Any, row: int, closed_loop: bool) -> str:
+    at, prompt = int(trace.arrival_ns[row]), int(trace.prompt[row])
+    end = int(trace.samples[: row + 1].sum())
+    outs = samples.outputs(trace)[end - int(trace.samples[row]) : end].tolist()
+    said = f"request {row}: at {at} ns, {prompt} + {' and '.join(map(str, outs))} tokens"
+    after = closed_loop and trace.parent[row] >= 0
+    return f"{said}, {trace.think_ns[row]} ns after request {trace.parent[row]}" if after else said
 
 
 def _differs(one: Any, other: Any) -> str:

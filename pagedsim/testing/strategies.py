@@ -16,16 +16,26 @@ from pagedsim.trace.trace import Trace
 
 
 @st.composite
-def traces(draw: st.DrawFn, *, rows: int = 8, longest: int = 20, sharing: bool = True) -> Trace:
+def traces(
+    draw: st.DrawFn,
+    *,
+    rows: int = 8,
+    longest: int = 20,
+    sharing: bool = True,
+    samples: int = 1,
+    sessions: bool = False,
+) -> Trace:
     """Up to `rows` requests of prompts and outputs of up to `longest` tokens each.
 
-    With `sharing` many begin alike, under one of two salts. Priorities are 0 … 2.
+    With `sharing` many begin alike, under one of two salts. Priorities are 0 … 2. A request has up
+    to `samples` outputs, of lengths of their own. With `sessions` some follow an earlier one.
     """
     count = draw(st.integers(1, rows))
     numbers = st.integers(1, longest)
     prompts = [draw(numbers) for _ in range(count)]
     outputs = [draw(numbers) for _ in range(count)]
-    arrivals = sorted(draw(st.integers(0, 40)) for _ in range(count))
+    spread = draw(st.sampled_from([0, 8, 40]))
+    arrivals = sorted(draw(st.integers(0, spread)) for _ in range(count))
     runs: list[list[tuple[int, int]]] = []
     for row, prompt in enumerate(prompts):
         alike = draw(st.integers(0, prompt)) if sharing else 0
@@ -36,6 +46,19 @@ def traces(draw: st.DrawFn, *, rows: int = 8, longest: int = 20, sharing: bool =
         counts.append(counts[-1] + len(each))
     flat = [run for each in runs for run in each]
     salts = st.sampled_from([0, 0, 0, 1]) if sharing else st.just(0)
+    columns = {
+        "priority": [draw(st.integers(0, 2)) for _ in range(count)],
+        "salt": [draw(salts) for _ in range(count)],
+    }
+    lengths = None
+    if samples > 1:
+        columns["samples"] = [draw(st.integers(1, samples)) for _ in range(count)]
+        lengths = []
+        for most, outs in zip(outputs, columns["samples"], strict=True):
+            lengths += [most, *(draw(st.integers(1, most)) for _ in range(outs - 1))]
+    if sessions:
+        columns["parent"] = [draw(st.integers(-1, row - 1)) for row in range(count)]
+        columns["think_ns"] = [draw(st.integers(0, 9)) for _ in range(count)]
     return Trace.build(
         "drawn",
         arrivals,
@@ -43,10 +66,8 @@ def traces(draw: st.DrawFn, *, rows: int = 8, longest: int = 20, sharing: bool =
         outputs,
         runs=(counts, [first for first, _ in flat], [length for _, length in flat]),
         output_token=[1000 * (row + 1) + 500 for row in range(count)],
-        columns={
-            "priority": [draw(st.integers(0, 2)) for _ in range(count)],
-            "salt": [draw(salts) for _ in range(count)],
-        },
+        columns=columns,
+        sample_output=lengths,
     )
 
 

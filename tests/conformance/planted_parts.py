@@ -1,4 +1,4 @@
-"""Schedulers, eviction policies and step-time models with one mistake each."""
+"""Schedulers and step-time models with one mistake each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from pagedsim.alloc.evict import Lru
 from pagedsim.device.steptime import Affine, Constant
 from pagedsim.engine.schedulers import Orca, Static, Vllm
 from pagedsim.protocols import Load, Plan
@@ -83,6 +82,46 @@ class RunsWithoutSlots(Plain):
         super().__init__(max_batched_tokens=3)
 
 
+class EachSample:
+    """A view whose preemptions are noted, all that left."""
+
+    def __init__(self, view: Any, left: list[Any]) -> None:
+        self._view, self._left = view, left
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._view, name)
+
+    def preempt(self, seq: Any, /) -> Any:
+        left = self._view.preempt(seq)
+        self._left += left
+        return left
+
+
+@plant("scheduler", "told")
+class TellsOfEachSample(Plain):
+    """Samples of a request are preempted together, and it tells of each."""
+
+    def plan(self, view: Any, /) -> Plan:
+        left: list[Any] = []
+        plan = super().plan(EachSample(view, left))
+        plan.preempted = left
+        return plan
+
+
+@plant("scheduler", "progress")
+class WaitsForMore(Orca):
+    """After its first request it takes two at a time: in a closed loop one may never come."""
+
+    steady = False
+    served = 0
+
+    def plan(self, view: Any, /) -> Plan:
+        self.served += len(view.waiting) > 0 and not view.running
+        if self.served > 1 and not view.running and len(view.waiting) == 1:
+            return Plan()
+        return super().plan(view)
+
+
 @plant("scheduler", "tokens", "slots")
 class OneTokenTooMany(Orca):
     """More than is known."""
@@ -125,7 +164,7 @@ class AlwaysBlocked(Static):
         return plan
 
 
-@plant("scheduler", "determinism")
+@plant("scheduler", "determinism", "progress", "calls")
 class CountsSchedulers(Plain):
     """Who shares a counter with all others of its kind."""
 
@@ -211,43 +250,3 @@ class FewIsAnother(Constant):
 class DividesByNothing(Wrong):
     def ns(self, load: Load) -> int:
         return 1 + load.tokens // load.sequences
-
-
-@plant("eviction", "pure")
-class RanksByCalls(Lru):
-    """Every question gets a new answer."""
-
-    def __init__(self) -> None:
-        self.calls = count()
-
-    def rank(self, entry: Any, /) -> int:
-        return next(self.calls)
-
-
-@plant("eviction", "ranks")
-class Touches(Lru):
-    """To ask for a rank is to use the entry."""
-
-    def rank(self, entry: Any, /) -> int:
-        entry.touched += 1
-        return super().rank(entry)
-
-
-@plant("eviction", "order")
-class MixesKinds(Lru):
-    def rank(self, entry: Any, /) -> Any:
-        return str(entry.made) if entry.uses > 2 else entry.made
-
-
-@plant("eviction", "order", "pure")
-class NotANumber(Lru):
-    def rank(self, entry: Any, /) -> float:
-        return float("nan") if entry.uses > 2 else entry.touched
-
-
-@plant("eviction", "ranks")
-class ForgetsTheUnused(Lru):
-    """No rank for what was used once."""
-
-    def rank(self, entry: Any, /) -> int:
-        return {2: 1, 3: 2, 4: 3}[entry.uses]

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from planted_evictions import CACHES, Mixed
+from planted_evictions import POLICIES as PLANTED_POLICIES
 from planted_parts import PLANTED
 
-from pagedsim.alloc.evict import POLICIES
+from pagedsim.alloc.evict import BLOCK_POLICIES, POLICIES
 from pagedsim.device.device import make_device
 from pagedsim.device.roofline import Roofline
 from pagedsim.device.steptable import Table
@@ -20,6 +22,7 @@ from pagedsim.testing import (
     check_eviction,
     check_scheduler,
     check_steptime,
+    eviction_suite,
     eviction_tests,
     loads,
     profile,
@@ -54,9 +57,10 @@ def test_shipped_steptimes(make: Any) -> None:
     check_steptime(make)
 
 
-@pytest.mark.parametrize("make", POLICIES.values())
-def test_shipped_eviction(make: Any) -> None:
-    check_eviction(make)
+@pytest.mark.parametrize("name", BLOCK_POLICIES)
+def test_shipped_eviction(name: str) -> None:
+    found = check_eviction(BLOCK_POLICIES[name])
+    assert bool(found.checked["goes"]) == (name != "optimal")
 
 
 TestLru = eviction_tests(POLICIES["lru"], settings(max_examples=20, derandomize=True))
@@ -73,3 +77,22 @@ def test_a_planted_mistake_is_found(planted: str) -> None:
     broken = rejects(SUITES[kind](make), profile("ci"))
     assert broken is not None, "nothing was found"
     assert broken.law in laws, broken
+
+
+@pytest.mark.parametrize("planted", PLANTED_POLICIES)
+def test_a_planted_policy_is_found(planted: str) -> None:
+    make, laws = PLANTED_POLICIES[planted]
+    broken = rejects(SUITES["eviction"](make), profile("ci"))
+    assert broken is not None, "nothing was found"
+    assert broken.law in laws, broken
+
+
+def test_what_tells_caches_apart_is_sound() -> None:
+    check_eviction(Mixed)
+
+
+@pytest.mark.parametrize("planted", CACHES)
+def test_a_cache_that_evicts_the_wrong_block_is_found(planted: str) -> None:
+    broken = rejects(eviction_suite(Mixed, cache=CACHES[planted]), profile("ci"))
+    assert broken is not None, "nothing was found"
+    assert broken.law == "goes", broken

@@ -84,6 +84,7 @@ def main() -> None:
     parser.add_argument("--lines", type=Path, help="where to keep what each test runs")
     parser.add_argument("--only", default="", help="those of files that begin so")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--tests", nargs="+", default=TESTS, help="tests to choose from")
     parser.add_argument("--alone", help=argparse.SUPPRESS)
     options = parser.parse_args()
     json_path, lines = (path and path.resolve() for path in (options.json, options.lines))
@@ -96,7 +97,7 @@ def main() -> None:
     sample = [mutant for mutant in sample if mutant.file.startswith(options.only)]
     journal = Journal(json_path, sample, options.again)
     trials = Trials(journal.todo, journal.note, options.budget, options.examples, lines)
-    status = pytest.main([*GIVEN, *TESTS], plugins=[trials])
+    status = pytest.main([*GIVEN, *options.tests], plugins=[trials])
     if trials.wrong:
         sys.exit(f"error: as the code is, {trials.wrong} fails")
     rows = journal.rows.values()

@@ -92,8 +92,7 @@ class Trials(Quick):
                     self._tried[test] += 1
                 self._kills[by] += 1
             else:
-                each = (them for (file, _), them in ran.tests.items() if file == mutant.file)
-                chosen = self._chosen(set[str]().union(*each), ran.seconds)
+                chosen = self._chosen(set(items), ran.seconds)  # who imports it cannot be told
                 by = _process(mutant, chosen, ran.seconds)
             self._note(mutant, by, time.monotonic() - began, len(chosen))
         return True

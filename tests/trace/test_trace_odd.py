@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -93,7 +94,9 @@ def frames(draw: st.DrawFn) -> bytes:
             frame = frame.head(draw(st.integers(0, frame.height)))
         elif "pagedsim" in frame.columns and frame.height and frame["pagedsim"].dtype == pl.String:
             text = (frame["pagedsim"][0] or "").encode()
-            lines = [[json.loads(text)]] if text.startswith(b"{") else [[{"pagedsim": "trace/1"}]]
+            lines: list[list[Any]] = [[{"pagedsim": "trace/1"}]]
+            with suppress(ValueError):
+                lines = [[json.loads(text)]]
             new = draw(json_lines(lines)).decode(errors="replace")
             rest = frame["pagedsim"].to_list()[1:]
             frame = frame.with_columns(pl.Series("pagedsim", [new, *rest], pl.String))

@@ -1,0 +1,133 @@
+"""Time 0, no look-up, the same moment, patience: exact, in both engines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from agreement import Fixed, assert_equal
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pagedsim.alloc.paged import Paged
+from pagedsim.alloc.prefix import PrefixPaged
+from pagedsim.alloc.ranked import RankedPaged
+from pagedsim.engine.fast import FastEngine
+from pagedsim.engine.reference import ReferenceEngine
+from pagedsim.engine.schedulers import Orca, Vllm
+from pagedsim.errors import ContractError
+from pagedsim.protocols import Plan, fruitless_steps
+from pagedsim.trace.trace import Trace
+
+ENGINES = pytest.mark.parametrize("engine", [ReferenceEngine, FastEngine])
+
+
+class InTurn:
+    """All that run get their next token, then whoever fits joins; nobody is looked up."""
+
+    def check(self, max_len: int, /) -> None:
+        """Any length will do."""
+
+    def plan(self, view: Any, /) -> Plan:
+        plan = Plan()
+        for seq in list(view.running):
+            if seq in view.running:
+                while not view.grow(seq, seq.tokens):
+                    gone = view.preempt(view.running[-1])
+                    plan.preempted.append(gone[0])
+                    for each in gone:
+                        plan.scheduled.pop(each, None)
+                    if seq in gone:
+                        break
+                else:
+                    plan.scheduled[seq] = seq.tokens - seq.computed
+        while view.waiting and not plan.preempted:
+            seq = view.waiting[0]
+            if not view.admit(seq, seq.tokens):
+                plan.blocked = True
+                break
+            plan.admitted.append(seq)
+            plan.scheduled[seq] = seq.tokens - seq.computed
+        return plan
+
+
+def shared(rows: int, prompt: int, output: int, at: int = 0) -> Trace:
+    """Requests of the same prompt."""
+    return Trace.build(
+        "t", [at * row for row in range(rows)], [prompt] * rows, [output] * rows,
+        runs=(range(rows + 1), [0] * rows, [prompt] * rows),
+        output_token=[1000 * (row + 1) for row in range(rows)],
+    )  # fmt: skip
+
+
+@given(
+    st.integers(1, 5), st.integers(1, 9), st.integers(1, 9), st.integers(0, 4), st.integers(1, 3),
+    st.integers(0, 9),
+)  # fmt: skip
+def test_who_is_never_looked_up_hits_all_the_same(
+    rows: int, prompt: int, output: int, at: int, block: int, more: int
+) -> None:
+    trace = shared(rows, prompt, output, at)
+    blocks = -(-(prompt + output) // block) + 2 + more
+    runs = [
+        engine(trace, PrefixPaged(blocks, block=block), InTurn(), Fixed(), max_len=99).run()
+        for engine in (FastEngine, ReferenceEngine)
+    ]
+    assert_equal(*runs, Fixed().ns)
+
+
+@ENGINES
+def test_the_second_hits_what_the_first_computed(engine: Any) -> None:
+    trace = shared(2, 9, 2, at=5)
+    done = engine(trace, PrefixPaged(20, block=2), InTurn(), Fixed(), max_len=99).run()
+    assert done.requests.hit.tolist() == [0, 8]
+
+
+@ENGINES
+@pytest.mark.parametrize("samples", [1, 2])
+def test_what_was_admitted_at_0_stays_so(engine: Any, samples: int) -> None:
+    """A request that is preempted and comes back was admitted when it first was."""
+    trace = Trace.build(
+        "t", [0, 0], [3, 3], [9, 9], columns={"samples": [1, samples]},
+        sample_output=[9] * (1 + samples),
+    )  # fmt: skip
+    blocks = 4 + 11 * samples
+    done = engine(trace, PrefixPaged(blocks, block=1), Orca(), Fixed(), max_len=99).run()
+    assert done.requests.preemptions[1] > done.requests.preemptions[0] == 0
+    assert done.requests.admitted_ns.tolist() == [0, 0]
+    assert done.requests.hit.tolist() == [0, 0]
+    assert done.requests.resumed_hit[1] > 0
+
+
+@ENGINES
+@pytest.mark.parametrize("arrival", [0, 7])
+def test_patience_ends_at_the_step_that_is_told(engine: Any, arrival: int) -> None:
+    """Two that arrive together take each other's blocks; the count begins when they come."""
+    trace = Trace.build("t", [arrival] * 2, [5, 5], [1, 1])
+    scheduler = Vllm(policy="priority", long_prefill=1, full_input=False, max_batched_tokens=20)
+    patience = fruitless_steps(20)
+    with pytest.raises(ContractError, match=f"no token in {patience + 1} steps; ") as caught:
+        engine(trace, Paged(6, block=1), scheduler, Fixed(1), max_len=20).run()
+    assert str(caught.value).startswith(f"step {patience}: ")
+
+
+@given(st.lists(st.integers(1, 6), min_size=2, max_size=5), st.integers(1, 3), st.booleans())
+def test_who_ends_together_is_released_in_order(prompts: list[int], block: int, keep: bool) -> None:
+    """The one that came last ends with the first, and the free list says in which order."""
+    trace = Trace.build(
+        "t", list(range(len(prompts))), prompts, [9 - row for row in range(len(prompts))]
+    )
+    pool = PrefixPaged if keep else Paged
+    runs = [
+        engine(trace, pool(60, block=block), Vllm(), Fixed(), max_len=99).run()
+        for engine in (FastEngine, ReferenceEngine)
+    ]
+    assert_equal(*runs, Fixed().ns)
+
+
+@ENGINES
+def test_the_future_is_told_to_who_asks(engine: Any) -> None:
+    trace = shared(4, 9, 3)
+    allocator = RankedPaged(9, block=2, evict="optimal")
+    done = engine(trace, allocator, Vllm(), Fixed(), max_len=99).run()
+    assert done.requests.generated.tolist() == [3] * 4

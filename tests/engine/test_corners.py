@@ -131,3 +131,28 @@ def test_the_future_is_told_to_who_asks(engine: Any) -> None:
     allocator = RankedPaged(9, block=2, evict="optimal")
     done = engine(trace, allocator, Vllm(), Fixed(), max_len=99).run()
     assert done.requests.generated.tolist() == [3] * 4
+
+
+class Numbers:
+    """Notes the numbers of the steps that it is shown."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.ended: list[int] = []
+
+    def scheduled(self, step: int, plan: Plan, view: Any, /) -> None:
+        self.begun.append(step)
+
+    def finished(self, step: int, done: Any, /) -> None:
+        self.ended.append(step)
+
+
+@ENGINES
+@pytest.mark.parametrize("scheduler", [Vllm, Orca, InTurn])
+def test_observers_are_shown_each_step_once_in_order(engine: Any, scheduler: Any) -> None:
+    """A request of a prompt and m tokens takes m steps; the second comes when the first is done."""
+    trace = Trace.build("t", [0, 100], [5, 3], [30, 20])
+    numbers = Numbers()
+    run = engine(trace, Paged(60, block=2), scheduler(), Fixed(), max_len=99, observers=[numbers])
+    run.run()
+    assert numbers.begun == numbers.ended == list(range(50))

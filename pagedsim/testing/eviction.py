@@ -91,7 +91,7 @@ def eviction_suite(make: Callable[..., Any], *, cache: Callable[..., Any] = Rank
 
 
 def _few(given: settings) -> int:
-    return max(1, int(given.max_examples) // 5)
+    return max(1, int(given.max_examples) // 8)
 
 
 def _judge(judge: Judge, maker: Any, some: list[Shown]) -> None:

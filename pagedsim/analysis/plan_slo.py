@@ -121,6 +121,8 @@ def _bound(part: str, place: str) -> Bound:
     value, share = _value(Decimal(number), unit, name, metric in TIMES, place)
     if value == 0 and sign == "<":
         raise SpecError(f"{place}: nothing is below 0; <= 0 is possible")
+    if share and value > 1 and name != "preemptions":
+        raise SpecError(f"{place}: {name} is at most 100 % of the requests, {number} % is no bound")
     return Bound(
         text=part.strip(),
         metric=metric if metric in TIMES else name,

@@ -123,7 +123,7 @@ def _plan(
     if find == "batch" and options.closed_loop:
         raise SpecError("--find batch and --closed-loop contradict each other: give one")
     if tolerance < 0.001:
-        raise SpecError(f"--tolerance is {tolerance:g}, must be >= 0.001")
+        raise SpecError(f"--tolerance is {tolerance:g}, must be a number >= 0.001 and <= 1")
     check_files(trace, options)
     made, notes = configurations(
         options,

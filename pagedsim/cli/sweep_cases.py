@@ -27,10 +27,12 @@ from pagedsim.analysis.sweep_grid import Entry, Scalar
 from pagedsim.cli.options import Options
 from pagedsim.cli.runs import answered, prepared
 from pagedsim.cli.values import UsageError
-from pagedsim.errors import InputError, PagedsimError
+from pagedsim.errors import InputError, PagedsimError, SpecError
+from pagedsim.specs import parse, part_of
 from pagedsim.trace import Trace, load
 from pagedsim.trace.reading import located
 from pagedsim.trace.source import open_source
+from pagedsim.trace.truncate import parse as parse_truncation
 
 _OUTPUTS = frozenset(
     {"series", "series_steps", "requests", "json", "figure", "report", "perfetto"}
@@ -92,11 +94,29 @@ def _config(label: str, entry: Entry, checked: set[tuple[str, Scalar]]) -> dict[
         given[name], places[name] = value, key
         if (name, value) not in checked:
             _read(place, {"trace": "chat", name: value})
+            _understood(place, name, str(value))
             checked.add((name, value))
     if "trace" not in given:
         raise InputError(f'{label}: no trace: give trace = "FILE", a bundled name, or several')
     values = _read(f"{label}: {entry.name}", given)
     return {name: values[name] for name in sorted(values) if values[name] != _default(name)}
+
+
+def _understood(place: str, name: str, text: str) -> None:
+    """InputError for a spec that no run could take.
+
+    What hangs on a model or on a part of the user's own shows when it is tried.
+    """
+    try:
+        if name == "truncate":
+            parse_truncation(text)
+        elif name in ("allocator", "scheduler"):
+            spec = parse(text)
+            foreign = spec.path is not None or any(":" in word for word in spec.words.values())
+            if not foreign and "groups" not in spec.words:
+                part_of(text)
+    except SpecError as error:
+        raise InputError(f"{place}: {error}") from None
 
 
 def _parameter(place: str, key: str) -> str:
@@ -262,8 +282,12 @@ def _timeless(run: Run, case: Case) -> Run:
     """Without when, how long and in which folder, so that equal cases give equal bytes."""
     told = msgspec.structs.replace(run.provenance, created="", wall_s=None)
     if "steptime" in case.config:
-        specs = {**told.specs, "steptime": case.config["steptime"]}
-        told = msgspec.structs.replace(told, specs=specs)
+        spec = case.config["steptime"]
+        seen, said = (text.partition(":")[2] for text in (str(told.specs["steptime"]), spec))
+        words = tuple(line.replace(seen, said) if seen else line for line in told.estimates)
+        told = msgspec.structs.replace(
+            told, specs={**told.specs, "steptime": spec}, estimates=words
+        )
     return msgspec.structs.replace(run, provenance=told)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pagedsim.cli.values import number, one_of, option
+from pagedsim.cli.values import one_of, option
 from pagedsim.errors import SpecError
 
 if TYPE_CHECKING:
@@ -115,9 +116,13 @@ def _offset(text: str | None) -> float | None:
     """Seconds, which may be negative."""
     if text is None:
         return None
-    size = text.lstrip("+-")
-    seconds = 0.0 if size.strip("0.") == "" and size else number("--offset", size, most=1e9)
-    return -seconds if text.startswith("-") else seconds
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not abs(seconds) <= 1e9:
+        raise SpecError(f"--offset is {text}, must be a number of seconds from -1e9 to 1e9")
+    return seconds
 
 
 def _shown(

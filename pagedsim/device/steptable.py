@@ -28,6 +28,7 @@ from pagedsim.errors import InputError, PagedsimError, SpecError
 from pagedsim.protocols import Int64, Load
 
 Row: TypeAlias = tuple[int, int, int, float]  # sequences, prefill tokens, context, ms
+MOST = 1 << 40  # tokens; milliseconds
 _AXES = ("sequences", "prefill_tokens", "context")
 
 
@@ -145,7 +146,9 @@ def number(text: str, field: str, place: str, kind: type[int] | type[float]) -> 
     except ValueError:
         wanted = "an integer >= 0" if kind is int else "a number > 0"
         raise InputError(f"{place}: {field} is {text!r}, must be {wanted}") from None
-    if not (value >= 0 if kind is int else 0 < value < float("inf")):
+    if value > MOST:
+        raise InputError(f"{place}: {field} is {text}, must be <= {MOST}")
+    if not (value >= 0 if kind is int else value > 0):
         raise InputError(f"{place}: {field} is {text}, must be {'>= 0' if kind is int else '> 0'}")
     return value
 

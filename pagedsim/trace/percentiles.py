@@ -113,6 +113,8 @@ def _pair(name: str, word: str, column: int) -> tuple[str, _Said]:
         value = math.nan
     if not 0 < value <= LONGEST:
         raise _wrong(column, f"{word}: must be a number > 0, at most {LONGEST}")
+    if value < 1 and key not in ("cv", "rate"):
+        raise _wrong(column, f"{word}: must be at least 1 token")
     return (f"p{float(percent[1]):g}" if percent else key), _Said(value, column)
 
 

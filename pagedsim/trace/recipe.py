@@ -191,7 +191,10 @@ def checked(recipe: Recipe, label: str = "recipe", folder: Path | None = None) -
     ]
     for key, fine, must in bounds:
         if not fine:
-            raise InputError(f"{label}: {key} must be {must}")
+            value = recipe
+            for name in key.split("."):
+                value = getattr(value, name)
+            raise InputError(f"{label}: {key} is {value}, must be {must}")
     if (recipe.requests is None) == (recipe.seconds is None):
         raise InputError(f"{label}: needs either requests or seconds")
     if isinstance(recipe.arrivals, Profile) and not (

@@ -246,7 +246,10 @@ def test_options_that_contradict(folder: Path) -> None:
         (("t.jsonl", "--gpu", "h100"), "--gpu needs --log"),
         (("t.jsonl", "--offset", "3"), "--offset needs --log"),
         (("--log", "e.log", "t.jsonl", "--json", "e.log"), "is the log as well"),
-        (("--log", "e.log", "t.jsonl", "--offset", "soon"), "--offset is soon"),
+        (
+            ("--log", "e.log", "t.jsonl", "--offset", "soon"),
+            "--offset is soon, must be a number of sec",
+        ),
         (("--log", "e.log", "t.jsonl", "--figure", "v.doc"), "v.doc"),
     ):
         found = ran(*words)

@@ -121,7 +121,7 @@ def test_what_cannot_be_is_refused(folder: Path) -> None:
         (("t.csv", *slo, "--tp", 1, "--tp", 1), "--tp 1 is given twice"),
         (("t.csv", *slo, "--gpu", "b52"), "b52"),
         (("t.csv", *slo, "--tolerance", "0"), "--tolerance is 0, must be"),
-        (("t.csv", *slo, "--tolerance", "0.0001"), "must be >= 0.001"),
+        (("t.csv", *slo, "--tolerance", "0.0001"), "must be a number >= 0.001"),
         (("t.csv", *slo, "--tolerance", "2"), "<= 1"),
         (("t.csv", *slo, "--price", "-1"), "--price is -1, must be a number > 0"),
         (("t.csv", *slo, "--price", "h100=1"), "no candidate's GPU"),

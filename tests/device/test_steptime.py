@@ -207,6 +207,11 @@ def test_read_table(tmp_path: object) -> None:
         ("size,ms\n1,2\n", "steps.csv:1: column 'sequences' is missing; there are: size, ms"),
         ("batch,ms\n1,2\n2,x\n", "steps.csv:3: ms is 'x', must be a number > 0"),
         ("batch,ms\n1,nan\n", "steps.csv:2: ms is nan, must be > 0"),
+        ("batch,ms\n1,1e300\n", "steps.csv:2: ms is 1e300, must be <= 1099511627776"),
+        (
+            "batch,ms\n99999999999999,3\n",
+            "steps.csv:2: sequences is 99999999999999, must be <=",
+        ),
         ("batch,ms\n-1,3\n", "steps.csv:2: sequences is -1, must be >= 0"),
         ("batch,ms\n1.5,3\n", "steps.csv:2: sequences is '1.5', must be an integer >= 0"),
         ("batch,ms\n1,3\n1,4\n", "is there twice"),

@@ -53,6 +53,7 @@ def test_microseconds_have_three_spellings(unit: str) -> None:
         ("ttft_p99<2h", "'h' is none; there are s, ms and us"),
         ("ttft_p99<2%", "'%' is none"),
         ("refused<2s", "refused is a count, 's' is no unit of it"),
+        ("refused<200%", "refused is at most 100 % of the requests, 200 % is no bound"),
         ("refused<0", "nothing is below 0"),
         ("e2e_p50<1s,e2e_p50<2s", "e2e_p50 is given twice"),
         ("ttft_p99<<2s", "is no bound"),

@@ -139,6 +139,10 @@ def test_the_key_knows_the_bytes_of_every_file(tmp_path: Path) -> None:
         ),
         ("[grid]\nclosed-loop = [1]\n", "grid.closed-loop: 1 is no value for closed_loop, must be"),
         ("[grid]\nengine = ['slow']\n", "grid.engine: --engine is slow, must be fast or reference"),
+        ("[[run]]\ntruncate = 'foo'\n", "run 1: truncate: truncate is 'foo', must be last:N or"),
+        ("[grid]\nallocator = ['pagd']\n", "grid.allocator: pagd: there is no part 'pagd'"),
+        ("[grid]\nallocator = [3]\n", "grid.allocator: 3: there is no part '3'"),
+        ("scheduler = 'orca:x=1'\n[[run]]\n", "scheduler: orca:x=1: orca has no option 'x'"),
         ("json = 'x'\n[[run]]\nlimit = 2\n", "json: json is no part of a configuration: every"),
         (
             "trace = 'chat'\n[grid]\nrate = [4, 4.0]\n",

@@ -169,7 +169,7 @@ def test_agent_loops() -> None:
     ("change", "message"),
     [
         (("requests = 500", ""), "needs either requests or seconds"),
-        (("requests = 500", "requests = 0"), "requests must be from 1"),
+        (("requests = 500", "requests = 0"), "requests is 0, must be from 1"),
         (("requests = 500", "requests = 500\nseconds = 3"), "needs either requests or seconds"),
         (("rate = 2.0", "rate = -2.0"), "rate is -2, must be > 0"),
         (("rate = 2.0", "speed = 2.0"), "not a recipe: Object contains unknown field `speed`"),

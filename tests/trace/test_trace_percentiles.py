@@ -97,6 +97,7 @@ def test_any_rising_percentiles(percents: list[int], values: list[int]) -> None:
         ("prompt p50", "column 8: p50 is not KEY=NUMBER"),
         ("prompt p0=5", "column 8: p0=5 is not KEY=NUMBER"),
         ("prompt p100=5", "column 8: p100=5 is not KEY=NUMBER"),
+        ("prompt mean=0.2", "column 8: mean=0.2: must be at least 1 token"),
         ("prompt p50=many", "column 8: p50=many: must be a number > 0"),
         ("prompt p50=-4", "column 8: p50=-4: must be a number > 0"),
         ("prompt p50=nan", "column 8: p50=nan: must be a number > 0"),

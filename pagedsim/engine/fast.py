@@ -220,7 +220,7 @@ class FastEngine:
 
         An arrival behind a waiting head cannot, unless the queue is ordered.
         """
-        until = self._others()  # inf if there is no other event
+        until: Any = self._others()  # inf if no other event; whole ns stay whole when compiled
         if not self.state.waiting or self.state.rank is not None:
             arrival = self.source.next_ns()
             if arrival is not None and arrival < until:

@@ -36,7 +36,8 @@ def generated(requests: int) -> Any:
 
     from pagedsim.trace import bundled
     from pagedsim.trace.make import make
-    from pagedsim.trace.recipe import Gamma, read
+    from pagedsim.trace.arrivalmodels import Gamma
+    from pagedsim.trace.recipe import read
 
     place = bundled.recipe("chat")
     assert place is not None

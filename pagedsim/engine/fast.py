@@ -80,7 +80,9 @@ class FastEngine:
         self.source = (feed or source_of)(
             trace, allocator.longest, max_len, concurrency, closed_loop, int(self.env.now), wide
         )
-        self._others: Callable[[], float] = self.env.peek if feed is None else lambda: _FOR_EVER
+        self._others: Callable[[], int | float] = (
+            self.env.peek if feed is None else lambda: _FOR_EVER
+        )
         self.pricer = Pricer(steptime)
         self.recorder = Recorder()
         self.steps, self._fruitless, self._patience = 0, 0, fruitless_steps(max_len)
@@ -220,7 +222,7 @@ class FastEngine:
 
         An arrival behind a waiting head cannot, unless the queue is ordered.
         """
-        until: Any = self._others()  # inf if no other event; whole ns stay whole when compiled
+        until = self._others()  # inf if there is no other event
         if not self.state.waiting or self.state.rank is not None:
             arrival = self.source.next_ns()
             if arrival is not None and arrival < until:

@@ -35,8 +35,8 @@ def generated(requests: int) -> Any:
     import msgspec
 
     from pagedsim.trace import bundled
-    from pagedsim.trace.make import make
     from pagedsim.trace.arrivalmodels import Gamma
+    from pagedsim.trace.make import make
     from pagedsim.trace.recipe import read
 
     place = bundled.recipe("chat")

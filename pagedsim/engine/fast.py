@@ -50,9 +50,9 @@ _FOR_EVER = float("inf")
 class FastEngine:
     """One run.
 
-    `env`: a SimPy environment to run in, whose clock is whole nanoseconds; its other events bound
-    a window as arrivals do, but not where a `feed` (in the place of `source_of`) makes the source:
-    that then is all that reaches this engine. `observers` are shown every step (`engine.watch`).
+    `env`: a SimPy environment whose clock is whole ns; its other events bound a window as arrivals
+    do, unless a `feed` (in the place of `source_of`) makes the source and is all that reaches this
+    engine. `observers` are shown every step (`engine.watch`).
     """
 
     def __init__(
@@ -80,9 +80,8 @@ class FastEngine:
         self.source = (feed or source_of)(
             trace, allocator.longest, max_len, concurrency, closed_loop, int(self.env.now), wide
         )
-        self._others: Callable[[], int | float] = (
-            self.env.peek if feed is None else lambda: _FOR_EVER
-        )
+        peek: Callable[[], int | float] = self.env.peek
+        self._others = peek if feed is None else lambda: _FOR_EVER
         self.pricer = Pricer(steptime)
         self.recorder = Recorder()
         self.steps, self._fruitless, self._patience = 0, 0, fruitless_steps(max_len)
@@ -97,9 +96,8 @@ class FastEngine:
         self._order: list[Any] | None = None  # of the plan, unless it is the running order
         self._outcomes = Outcomes(trace)
         self._content = Content(trace)
-        content, first = (
-            (self.forks.content, self.forks.first) if self.forks else (self._content, None)
-        )
+        forks = self.forks
+        content, first = (forks.content, forks.first) if forks else (self._content, None)
         foresee(allocator, content, trace.prompt, self.source.refused_ns, first)
         columns = (trace.prompt, trace.output, trace.priority, trace.salt, self.source.end)
         self._rows = tuple(column.data for column in columns)  # gives Python's integers

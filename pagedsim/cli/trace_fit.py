@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pagedsim.trace.recipe import Recipe
 
 _REQUESTS = 1000  # of a trace from percentiles, where nothing else is said
+_MOST = 10**8  # of a recipe
 _Json = Annotated[
     str | None, option("--json", metavar="FILE", help="write JSON to FILE, - for standard output")
 ]
@@ -79,7 +80,12 @@ def make(
         int | None, counted("--seed", least=0, most=1 << 62, help="instead of the recipe's seed")
     ] = None,
     requests: Annotated[
-        int | None, counted("--requests", help="instead of the recipe's number (percentiles: 1000)")
+        int | None,
+        counted(
+            "--requests",
+            most=_MOST,
+            help="instead of the recipe's number (percentiles: 1000)",
+        ),
     ] = None,
     scale: Annotated[
         float | None, measured("--scale", most=1e6, help="X times the rate, and the requests")

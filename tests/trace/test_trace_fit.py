@@ -461,6 +461,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["fit", "r.toml", "--out", "x.toml"], "r.toml"),
         (["fit", "one.csv", "--out", "one.csv"], "is the trace as well"),
         (["fit", "chat", "--out", "no/x.toml"], "there is no folder"),
+        (["make", "chat", "--requests", "100000001", "-o", "x.jsonl"], "whole number <= 100000000"),
         (["make", "r.toml", "--scale", "0", "-o", "x.jsonl"], "--scale is 0, must be"),
     ):
         ran = runner.invoke(app, ["trace", *words])

@@ -161,7 +161,7 @@ def _apart(kind: _Kind, best: float, worst: float) -> str:
     if kind.field == "memory.waste":
         return f"{100 * (worst - best):.1f} points apart"
     low, high = sorted((best, worst))
-    return f"{significant(high / low)} ×" if low > 0 else NONE
+    return f"{significant(high / low)}\u00a0×" if low > 0 else NONE
 
 
 __all__ = ["Card", "cards", "sentence", "warnings"]

@@ -153,7 +153,7 @@ def alike(ranges: list[list[float]]) -> list[float] | None:
     return ranges[0] if all(each == ranges[0] for each in ranges) else None
 
 
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("width", [360, 740, 880, 1280])
 def test_nothing_is_wider_than_the_screen(browser: Any, made: Any, width: int) -> None:
     opened(browser, made[0])
     screen(browser, width)
@@ -165,6 +165,31 @@ def test_nothing_is_wider_than_the_screen(browser: Any, made: Any, width: int) -
         ".map((each) => parseFloat(getComputedStyle(each).fontSize)))"
     )
     assert browser.execute_script(small) >= 11
+
+
+@pytest.mark.parametrize("width", [360, 740, 880, 1000])
+def test_no_number_of_a_table_is_broken(browser: Any, made: Any, width: int) -> None:
+    opened(browser, made[0])
+    screen(browser, width)
+    broken = """
+        const broken = [];
+        const cells = document.querySelectorAll('.numbers td, .numbers thead th, .account td');
+        for (const cell of cells) {
+          const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+          while (texts.nextNode()) {
+            for (const word of texts.currentNode.data.matchAll(/\\S+/g)) {
+              const range = document.createRange();
+              range.setStart(texts.currentNode, word.index);
+              range.setEnd(texts.currentNode, word.index + word[0].length);
+              if (range.getClientRects().length > 1) broken.push(word[0]);
+            }
+          }
+        }
+        return [cells.length, broken]
+    """
+    cells, words = browser.execute_script(broken)
+    assert cells > 40
+    assert words == []
 
 
 def test_a_dark_screen_is_dark_and_paper_is_not(browser: Any, made: Any) -> None:

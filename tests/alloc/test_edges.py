@@ -15,6 +15,7 @@ from pagedsim.alloc.freelist import FreeList
 from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.alloc.radix import Radix
 from pagedsim.alloc.ranked import RankedPaged
+from pagedsim.protocols import Int64
 from pagedsim.testing.sequences import Library, Seq
 
 POOLS: dict[str, Any] = {
@@ -71,6 +72,57 @@ def test_what_is_taken_is_found_no_more(
     again.tokens = kept * block + 1
     assert allocator.cached(again) == (kept - evicted) * block
     allocator.release(other)
+
+
+class FromZero(Seq):
+    """Keys of whole blocks, from 0 up."""
+
+    def keys(self, block: int, /) -> Int64:
+        return super().keys(block) // block
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@given(st.integers(1, 30), st.integers(2, 3))
+@example(12, 2)
+def test_a_block_that_is_not_full_keeps_no_old_key(pool: str, kept: int, block: int) -> None:
+    """All but a slot of a pool is taken for something else: its last block, full once, is not now.
+
+    Its old key, the first of all, goes then and there, and not once more with its next holder.
+    """
+    library = Library()
+    allocator = POOLS[pool](kept + 3, block=block)
+    first = FromZero(0, kept * block, range(kept * block), library)
+    assert allocator.admit(first, kept * block)
+    first.computed = kept * block
+    allocator.release(first)
+    count = kept + 2
+    for number in (1, 2):
+        content = range(10_000 * number, 10_000 * number + count * block)
+        other = FromZero(number, count * block - 1, content, library)
+        assert allocator.admit(other, count * block - 1)
+        other.computed = count * block - 1
+        assert allocator.usage().cached == 0
+        assert allocator.evicted == (kept if number == 1 else kept + count - 1) * block
+        allocator.release(other)
+        assert allocator.usage().cached == allocator.keys_cached() * block == (count - 1) * block
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@given(st.integers(0, 12), st.integers(1, 20), st.integers(2, 3))
+@example(0, 12, 2)
+def test_who_waits_hits_what_was_filled_since(
+    pool: str, before: int, more: int, block: int
+) -> None:
+    """Looked up, then again when `more` blocks right behind what it hit were filled at once."""
+    library = Library()
+    allocator = POOLS[pool](before + more + 9, block=block)
+    tokens = (before + more) * block
+    one, waiting = (run(library, number, 0, tokens + 1) for number in range(2))
+    assert allocator.admit(one, before * block + 1)
+    waiting.tokens = tokens + 1
+    assert allocator.cached(waiting) == before * block
+    assert allocator.grow(one, tokens)
+    assert allocator.cached(waiting) == tokens
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 70))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 import pytest
+import simpy
 from agreement import Fixed, assert_equal
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pagedsim.alloc.paged import Paged
@@ -14,7 +17,7 @@ from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.alloc.ranked import RankedPaged
 from pagedsim.engine.fast import FastEngine
 from pagedsim.engine.reference import ReferenceEngine
-from pagedsim.engine.schedulers import Orca, Vllm
+from pagedsim.engine.schedulers import Orca, Static, Vllm
 from pagedsim.errors import ContractError
 from pagedsim.protocols import Plan, fruitless_steps
 from pagedsim.trace.trace import Trace
@@ -100,6 +103,34 @@ def test_what_was_admitted_at_0_stays_so(engine: Any, samples: int) -> None:
 
 
 @ENGINES
+def test_the_hit_at_0_stays_when_its_sample_is_done(engine: Any) -> None:
+    """Sample 0 hits two of its prompt's three at time 0 and ends; 1 stands for the row, resumed."""
+    trace = Trace.build(
+        "t", [0, 0], [1, 3], [5, 3], columns={"samples": [1, 3]}, sample_output=[5, 1, 3, 1],
+        runs=([0, 1, 2], [0, 0], [1, 3]), output_token=[1000, 2000],
+    )  # fmt: skip
+    done = engine(trace, PrefixPaged(6, block=1), Orca(), Fixed(), max_len=40).run()
+    assert done.requests.preemptions.tolist() == [0, 1]
+    assert done.requests.hit.tolist() == [0, 1]
+
+
+@ENGINES
+@pytest.mark.parametrize("pool", [Paged, PrefixPaged])
+def test_who_is_done_is_left_a_whole_block(engine: Any, pool: Any) -> None:
+    """Sample 0 is done with its first token, and held; sample 1 copies the block they shared.
+
+    The block of 4 is left to sample 0, which runs no longer, so nothing of it is live or will be.
+    """
+    trace = Trace.build(
+        "t", [0], [1], [3], columns={"samples": [2]}, sample_output=[1, 3]
+    )  # fmt: skip
+    done = engine(trace, pool(9, block=4), Static(), Fixed(), max_len=40).run()
+    assert done.column("held").tolist() == [4, 8, 8]
+    assert done.column("live").tolist() == [1, 2, 3]
+    assert done.column("internal").tolist() == [3, 4 + 1, 4 + 1]
+
+
+@ENGINES
 @pytest.mark.parametrize("arrival", [0, 7])
 def test_patience_ends_at_the_step_that_is_told(engine: Any, arrival: int) -> None:
     """Two that arrive together take each other's blocks; the count begins when they come."""
@@ -109,6 +140,59 @@ def test_patience_ends_at_the_step_that_is_told(engine: Any, arrival: int) -> No
     with pytest.raises(ContractError, match=f"no token in {patience + 1} steps; ") as caught:
         engine(trace, Paged(6, block=1), scheduler, Fixed(1), max_len=20).run()
     assert str(caught.value).startswith(f"step {patience}: ")
+
+
+class FirstByItself(Vllm):
+    """Asks for the first of the batch, then for all of it."""
+
+    def plan(self, view: Any, /) -> Plan:
+        if view.running:
+            view.grow(view.running[0], view.running[0].tokens)
+        return super().plan(view)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 20)), min_size=1, max_size=4),
+    st.integers(1, 5), st.integers(0, 12),
+)  # fmt: skip
+@example([(6, 9), (6, 9)], 3, 9)
+def test_who_asked_by_itself_is_given_no_second_block(
+    rows: list[tuple[int, int]], block: int, more: int
+) -> None:
+    prompts, outputs = zip(*rows, strict=True)
+    trace = Trace.build("t", list(range(len(rows))), prompts, outputs)
+    blocks = 1 + more + max(-(-sum(row) // block) for row in rows)
+    runs = [
+        engine(trace, Paged(blocks, block=block), FirstByItself(), Fixed(), max_len=99).run()
+        for engine in (FastEngine, ReferenceEngine)
+    ]
+    assert_equal(*runs, Fixed().ns)
+
+
+@given(st.lists(st.integers(0, 90), min_size=1, max_size=4), st.integers(1, 20))
+@example([50, 30], 7)
+def test_an_idle_engine_lets_others_go_first(gaps: list[int], period: int) -> None:
+    """Whoever shares its clock has done all that is due before a step that is planned."""
+    env = simpy.Environment()
+    ticks: list[int] = []
+    lags: list[int] = []
+
+    def other() -> Iterator[Any]:
+        while True:
+            ticks.append(int(env.now))
+            yield env.timeout(period)
+
+    class Lag(Numbers):
+        def scheduled(self, step: int, plan: Plan, view: Any, /) -> None:
+            lags.append(view.now_ns - ticks[-1])
+
+    env.process(other())
+    trace = Trace.build("t", list(accumulate(gaps)), [3] * len(gaps), [1] * len(gaps))
+    FastEngine(
+        trace, Paged(9, block=2), Vllm(), Fixed(), max_len=20, env=env, observers=[Lag()]
+    ).run()
+    assert len(lags) == len(set(accumulate(gaps)))
+    assert all(0 <= lag <= period for lag in lags)
 
 
 @given(st.lists(st.integers(1, 6), min_size=2, max_size=5), st.integers(1, 3), st.booleans())

@@ -29,7 +29,10 @@ LIES = {
 
 
 class Lies(Paged):
-    """Right until so much is held; the fast engine looks once a window."""
+    """Right until so much is held; the fast engine looks once a window.
+
+    6 are held for the first time where `ONE` begins to glide.
+    """
 
     def __init__(self, about: str, above: int) -> None:
         super().__init__(100, block=2)
@@ -42,7 +45,7 @@ class Lies(Paged):
 
 @pytest.mark.parametrize("engine", [ReferenceEngine, FastEngine])
 @pytest.mark.parametrize("scheduler", [Vllm, Orca, Static])
-@pytest.mark.parametrize(("trace", "above"), [(ONE, 1), (MANY, 1), (MANY, 30)])
+@pytest.mark.parametrize(("trace", "above"), [(ONE, 1), (ONE, 6), (MANY, 1), (MANY, 30)])
 @pytest.mark.parametrize("about", LIES)
 def test_a_usage_that_cannot_be_is_an_error(
     about: str, above: int, trace: Trace, scheduler: Any, engine: Any

@@ -13,7 +13,7 @@ from pagedsim.errors import SpecError
 
 def fit(
     log: Annotated[
-        Path, typer.Argument(metavar="LOG.csv", help="batch, prefill_tokens, context, ms of steps")
+        Path, typer.Argument(metavar="LOG", help="batch, prefill_tokens, context, ms of steps")
     ],
     out: Annotated[
         str | None, option("--out", metavar="FILE", help="the model, for --steptime fitted:FILE")

@@ -34,7 +34,7 @@ def _from(text: str | float) -> float:
 
 def _map(
     options: Options,
-    trace: Annotated[str | None, typer.Argument(help=_TRACE)] = None,
+    trace: Annotated[str | None, typer.Argument(metavar="TRACE", help=_TRACE)] = None,
     allocator: Annotated[
         list[str] | None,
         typer.Option(

@@ -12,7 +12,7 @@ import bisect
 from collections import deque
 from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 from pagedsim.engine.recording import Recorder, Recording, Refusal
 from pagedsim.engine.reference_account import record
@@ -57,6 +57,7 @@ class ReferenceEngine:
         scheduler.check(max_len)
         check_samples(trace, allocator, scheduler)
         self.trace, self.allocator, self.scheduler = trace, allocator, scheduler
+        self._trims = isinstance(allocator, SupportsGroups)
         self.steptime, self.max_len = steptime, max_len
         self.observers, self.progress = list(observers), progress
         if concurrency and closed_loop:
@@ -102,8 +103,8 @@ class ReferenceEngine:
         return True
 
     def grow(self, seq: Any, tokens: int) -> bool:
-        if isinstance(self.allocator, SupportsGroups):
-            self.allocator.trim(seq, seq.computed)
+        if self._trims:
+            cast(SupportsGroups, self.allocator).trim(seq, seq.computed)
         return self.allocator.grow(seq, tokens)
 
     @property

@@ -8,13 +8,10 @@ without it one where there are prefill tokens). Other columns are ignored.
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pagedsim.device.steptable import number
+from pagedsim.device.stepcells import number, read_rows
 from pagedsim.errors import InputError
 from pagedsim.protocols import Load
 
@@ -46,36 +43,7 @@ class Measured(NamedTuple):
 
 def read_steps(path: str | Path) -> list[Measured]:
     """The rows of a file. InputError names file, line, field, value and bound."""
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is no UTF-8 text: {error.reason}") from None
-    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        return list(_rows(lines, str(path)))
-    except csv.Error as error:
-        raise InputError(f"{path}:{lines.line_num}: is no CSV: {error}") from None
-
-
-def _rows(lines: Iterable[list[str]], name: str) -> Iterator[Measured]:
-    columns: list[str] | None = None
-    for line, cells in enumerate(lines, 1):
-        cells = [cell.strip() for cell in cells]
-        place = f"{name}:{line}"
-        if not any(cells):
-            continue
-        if columns is None:
-            columns = ["sequences" if c.lower() == "batch" else c.lower() for c in cells]
-            for needed, said in (("sequences", "batch"), ("ms", "ms")):
-                if columns.count(needed) != 1:
-                    there = "missing" if needed not in columns else "there twice"
-                    raise InputError(f"{place}: column {said!r} is {there}; there are: {columns}")
-            continue
-        if len(cells) != len(columns):
-            raise InputError(f"{place}: {len(cells)} fields, must be {len(columns)}: {columns}")
-        yield _measured(dict(zip(columns, cells, strict=True)), place)
+    return [_measured(cells, place) for place, cells in read_rows(path, ("batch", "ms"))]
 
 
 def _measured(row: dict[str, str], place: str) -> Measured:

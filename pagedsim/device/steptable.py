@@ -11,8 +11,6 @@ one falls. The arithmetic is exact (Fractions), rounded half to even to nanoseco
 
 from __future__ import annotations
 
-import csv
-import io
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -23,12 +21,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from pagedsim.device.stepcells import number, read_rows
 from pagedsim.device.steptime import checked, exact, half_even
 from pagedsim.errors import InputError, PagedsimError, SpecError
 from pagedsim.protocols import Int64, Load
 
 Row: TypeAlias = tuple[int, int, int, float]  # sequences, prefill tokens, context, ms
-MOST = 1 << 40  # tokens; milliseconds
 _AXES = ("sequences", "prefill_tokens", "context")
 
 
@@ -97,60 +95,16 @@ class Table:
 
 def read_table(path: str | Path) -> Table:
     """The table in a CSV file. InputError names file, line, field, value and bound."""
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is no UTF-8 text: {error.reason}") from None
-    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        rows = list(_rows(lines, str(path)))
-    except csv.Error as error:
-        raise InputError(f"{path}:{lines.line_num}: is no CSV: {error}") from None
+    rows = [_row(*row) for row in read_rows(path, ("sequences", "ms"))]
     try:
         return Table(rows)
     except PagedsimError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-def _rows(lines: Iterable[list[str]], name: str) -> Iterable[Row]:
-    columns: list[str] | None = None
-    for line, cells in enumerate(lines, 1):
-        cells = [cell.strip() for cell in cells]
-        if not any(cells):
-            continue
-        if columns is None:
-            columns = ["sequences" if c.lower() == "batch" else c.lower() for c in cells]
-            for needed in ("sequences", "ms"):
-                if needed not in columns:
-                    raise InputError(
-                        f"{name}:{line}: column {needed!r} is missing; there are: "
-                        f"{', '.join(columns)}"
-                    )
-            continue
-        if len(cells) != len(columns):
-            raise InputError(
-                f"{name}:{line}: {len(cells)} fields, must be {len(columns)}: {columns}"
-            )
-        row = dict(zip(columns, cells, strict=True))
-        key = [number(row.get(axis, "0"), axis, f"{name}:{line}", int) for axis in _AXES]
-        ms = number(row["ms"], "ms", f"{name}:{line}", float)
-        yield int(key[0]), int(key[1]), int(key[2]), ms
-
-
-def number(text: str, field: str, place: str, kind: type[int] | type[float]) -> float:
-    """A cell as an integer >= 0 or a number > 0; InputError names place and field."""
-    try:
-        value = kind(text)
-    except ValueError:
-        wanted = "an integer >= 0" if kind is int else "a number > 0"
-        raise InputError(f"{place}: {field} is {text!r}, must be {wanted}") from None
-    if value > MOST:
-        raise InputError(f"{place}: {field} is {text}, must be <= {MOST}")
-    if not (value >= 0 if kind is int else value > 0):
-        raise InputError(f"{place}: {field} is {text}, must be {'>= 0' if kind is int else '> 0'}")
-    return value
+def _row(place: str, cells: dict[str, str]) -> Row:
+    key = [int(number(cells.get(axis, "0"), axis, place, int)) for axis in _AXES]
+    return key[0], key[1], key[2], number(cells["ms"], "ms", place, float)
 
 
 def _interpolate(knots: Sequence[int], values: Sequence[Fraction], at: int) -> Fraction:
@@ -163,4 +117,4 @@ def _interpolate(knots: Sequence[int], values: Sequence[Fraction], at: int) -> F
     return values[right - 1] + (values[right] - values[right - 1]) * Fraction(at - low, high - low)
 
 
-__all__ = ["Table", "number", "read_table"]
+__all__ = ["Table", "read_table"]

@@ -158,7 +158,7 @@ def test_a_file_is_the_model_it_says(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("", "0 different steps in 0 rows, must be >= 5"),
-        ("batch\n1\n", ":1: column 'ms' is missing; there are: ['sequences']"),
+        ("batch\n1\n", ":1: column 'ms' is missing; there are: sequences"),
         ("ms\n1\n", ":1: column 'batch' is missing"),
         ("batch,sequences,ms\n1,1,1\n", ":1: column 'batch' is there twice"),
         ("batch,ms\n0,1\n", ":2: batch is 0, must be >= 1"),

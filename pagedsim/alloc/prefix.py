@@ -32,6 +32,7 @@ from pagedsim.errors import ContractError
 from pagedsim.protocols import Int64, Sequence
 
 _NOBODY = -1  # a key that no block has
+_KEYS = 1 << 12  # room for so many at first
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -54,7 +55,9 @@ class PrefixPaged(Tables):
         super().__init__(blocks, block, null)
         self._to_front = free_order == "0.33"
         self._key, self._all_key = shared_memory(blocks, -1)
-        self._first, self._all_first = shared_memory(1024, -1)  # what a look-up finds
+        self._found = np.empty(_KEYS, np.int64)  # by key, what a look-up finds; as far as they go:
+        self._all_first: Int64 = self._found[:0]
+        self._first = memoryview(self._all_first.data)  # the same, for single ones
         self._more: dict[int, dict[int, None]] = {}  # key -> blocks after it, in order
         self._keys = 0  # distinct keys that can be hit
         self._looked: tuple[Sequence | None, int, Int64] = (None, 0, self._all_key[:0])
@@ -284,12 +287,18 @@ class PrefixPaged(Tables):
             return self._all_first[keys]
 
     def _reach(self, key: int) -> None:
-        """Make sure that `key` can be looked up."""
-        old = self._all_first
-        if key < len(old):
+        """Make sure that `key` can be looked up. Memory that no key reaches is not touched."""
+        old = len(self._all_first)
+        if key < old:
             return
-        self._first, self._all_first = shared_memory(max(2 * len(old), key + 1), -1)
-        self._all_first[: len(old)] = old
+        reach = key + 1 + old // 8
+        if reach > len(self._found):
+            larger = np.empty(4 * reach, np.int64)
+            larger[:old] = self._all_first
+            self._found = larger
+        self._found[old:reach] = -1
+        self._all_first = self._found[:reach]
+        self._first = memoryview(self._all_first.data)
 
 
 __all__ = ["PrefixPaged"]

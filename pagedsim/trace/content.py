@@ -32,53 +32,101 @@ class Blocks(NamedTuple):
     tokens: Int64  # of the block, below the block size in the last one of a row
 
 
+class Runs(NamedTuple):
+    """Rows laid end to end: where each starts, where runs start, and their first ids.
+
+    A run that merely goes on where the one before it ended is joined to it, so that equal tokens
+    are equal runs.
+    """
+
+    rows: Int64
+    runs: Int64
+    token: Int64
+
+
+class Stretches(NamedTuple):
+    """The same keys as stretches, because there are few: within one, keys follow each other.
+
+    Stretch j begins at block ``place[j]`` with ``key[j]``, and ends where the next or its row does;
+    row i's are ``first[i] : first[i + 1]``, one at least. `rows` is that of `Blocks`.
+    """
+
+    rows: Int64
+    first: Int64
+    place: Int64
+    key: Int64
+
+
 def blocks(trace: Trace, size: int, *, outputs: bool = False) -> Blocks:
     """The prompts' blocks of `size` tokens; with `outputs`, those of prompt and output together.
 
-    O(b + s log s) for b blocks, s of them shared; a few array operations a block of the longest
-    shared prefix.
+    O(b) for b blocks, and what `stretches` takes.
+    """
+    runs = _runs_of(trace, outputs)
+    rows, _, place, key = stretches(trace.salt, runs, size)
+    counts = np.diff(rows)
+    tokens = np.full(rows[-1], size, np.int64)
+    tokens[rows[1:] - 1] = np.diff(runs.rows) - size * (counts - 1)
+    lengths = np.diff(np.append(place, rows[-1]))
+    return Blocks(rows, np.arange(rows[-1]) + np.repeat(key - place, lengths), tokens)
+
+
+def stretches(salt: Int64, runs: Runs, size: int) -> Stretches:
+    """The keys of all rows at blocks of `size` tokens.
+
+    O(r + s log s) for r rows and s blocks that are shared; a few array operations a block of the
+    longest shared prefix.
     """
     if size < 1:
         raise SpecError(f"block is {size}, must be >= 1")
-    runs = _with_outputs(trace) if outputs else (trace.run_rows, trace.run_token, trace.run_length)
-    row_at, run_at, run_token = _joined(*runs)
-    lengths = np.diff(row_at)
-    counts = -(-lengths // size)
+    row_at, run_at, run_token = runs
+    counts = -(-np.diff(row_at) // size)
     rows = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-    tokens = np.full(rows[-1], size, np.int64)
-    tokens[rows[1:] - 1] = lengths - size * (counts - 1)
-    keys = np.arange(rows[-1])
-    active = np.arange(len(trace))
-    chain = _intern(trace.salt)
+    active = np.arange(len(salt))
+    chain = _intern(salt)
     level = 0
+    found: list[tuple[Int64, Int64, Int64]] = []  # (row, place, key) of parts of stretches
     while len(active):
         begin = row_at[active] + level * size
         left = run_at[np.searchsorted(run_at, begin, "right")] - begin
         alike = max(1, int(left.min()) // size)  # chains that are equal stay so for these blocks
-        end = begin + tokens[rows[active] + level]
+        end = np.minimum(begin + size, row_at[active + 1])
         chain, used = _extend(chain, begin, end, run_at, run_token)
         places = rows[active] + level
         first = np.full(used, rows[-1])
         np.minimum.at(first, chain, places)
+        found.append((active, places, first[chain]))
         shared = np.bincount(chain)[chain] > 1
-        active, chain, places = active[shared], chain[shared], places[shared]
-        ahead = np.arange(alike)
-        keys[places[:, None] + ahead] = first[chain][:, None] + ahead
         level += alike
-        go_on = counts[active] > level
+        go_on = shared & (counts[active] > level)
         active, chain = active[go_on], chain[go_on]
-    return Blocks(rows, keys, tokens)
+    return _joined_stretches(rows, found)
+
+
+def _joined_stretches(rows: Int64, found: list[tuple[Int64, Int64, Int64]]) -> Stretches:
+    """Parts in order of place, those that only go on joined to the one before them."""
+    if not found:
+        return Stretches(rows, rows, rows[:0], rows[:0])
+    row, place, key = (np.concatenate(column) for column in zip(*found, strict=True))
+    order = np.argsort(place)
+    row, place, key = row[order], place[order], key[order]
+    begins = np.ones(len(place), bool)
+    begins[1:] = (np.diff(key - place) != 0) | (np.diff(row) != 0)
+    first = np.searchsorted(row[begins], np.arange(len(rows))).astype(np.int64)
+    return Stretches(rows, first, place[begins], key[begins])
 
 
 class Content:
     """What the rows of a trace hold, as sequences ask for it: prompt and output laid end to end.
 
-    Keys are worked out for the whole trace when a block size is first asked for.
+    Stretches of keys are worked out for the whole trace when a block size is first asked for, a
+    row's keys when they are: all of them at once would be the largest thing in memory.
     """
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._keys: dict[int, tuple[Int64, list[int], list[int]]] = {}
+        self._lists: dict[int, tuple[list[int], ...]] = {}  # of `Stretches`, and full blocks
+        self._last: dict[int, tuple[int, Int64]] = {}  # by size: most often asked for again
 
     def runs(self, row: int) -> list[tuple[int, int]]:
         """(first token id, length) of each run; the output is the last. O(runs)."""
@@ -88,15 +136,24 @@ class Content:
         return [*pairs, (int(trace.output_token[row]), int(trace.output[row]))]
 
     def keys(self, row: int, size: int) -> Int64:
-        """Keys of the row's full blocks of `size` tokens, read-only."""
-        if size not in self._keys:
+        """Keys of the row's full blocks of `size` tokens, read-only. O(blocks), O(1) again."""
+        if size in self._last and self._last[size][0] == row:
+            return self._last[size][1]
+        if size not in self._lists:
             trace = self._trace
-            rows, key, _ = blocks(trace, size, outputs=True)
-            key.setflags(write=False)
+            rows, first, place, key = stretches(trace.salt, _runs_of(trace, True), size)
             ends = rows[:-1] + (trace.prompt + trace.output) // size
-            self._keys[size] = (key, rows.tolist(), ends.tolist())
-        key, starts, full = self._keys[size]
-        return key[starts[row] : full[row]]
+            columns = (first, np.append(place, rows[-1]), key, ends)
+            self._lists[size] = tuple(column.tolist() for column in columns)
+        starts, places, firsts, full = self._lists[size]
+        parts = []
+        for at in range(starts[row], starts[row + 1]):
+            length = min(places[at + 1], full[row]) - places[at]
+            parts.append(np.arange(firsts[at], firsts[at] + length))
+        keys = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        keys.setflags(write=False)
+        self._last[size] = (row, keys)
+        return keys
 
 
 class LookUps:
@@ -162,17 +219,16 @@ def _extend(
     return chain, used
 
 
-def _joined(rows: Int64, token: Int64, length: Int64) -> tuple[Int64, Int64, Int64]:
-    """(where rows start, where runs start, first ids), rows laid end to end.
-
-    A run that merely goes on where the one above it ended is joined to it, so that equal tokens
-    are equal runs.
-    """
+def _runs_of(trace: Trace, outputs: bool) -> Runs:
+    """Of the prompts, or of prompts and outputs."""
+    rows, token, length = (
+        _with_outputs(trace) if outputs else (trace.run_rows, trace.run_token, trace.run_length)
+    )
     at = np.concatenate(([0], np.cumsum(length)))
     starts = np.ones(len(token), bool)
     starts[1:] = token[1:] != token[:-1] + length[:-1]
     starts[rows[:-1]] = True
-    return at[rows], np.append(at[:-1][starts], at[-1]), token[starts]
+    return Runs(at[rows], np.append(at[:-1][starts], at[-1]), token[starts])
 
 
 def _with_outputs(trace: Trace) -> tuple[Int64, Int64, Int64]:

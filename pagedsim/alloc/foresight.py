@@ -1,8 +1,9 @@
 """When a key will be looked up next: what the clairvoyant policy knows and no engine does.
 
-A request looks up the full blocks of its prompt, but for its last token's. Requests are taken to
-come in the order of the trace: the next look-up of a key is that of the first row that has it and
-was not admitted yet. A row that was preempted and comes back is not foreseen.
+A request looks up the full blocks of its prompt, but for its last token's, which it computes
+whatever is kept; so what is there of that block until then is of no use to anybody. Requests are
+taken to come in the order of the trace: the next look-up of a key is that of the first row that has
+it and was not admitted yet. A row that was preempted and comes back is not foreseen.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ class Foresight:
 
     def __init__(self, future: Future, block: int) -> None:
         rows, keys = future.looked_up(block)
+        self._computed = computed = future.computed(block)
+        ends = computed >= 0  # rows that compute a key too; it follows those that they look up
+        keys = np.insert(keys, rows[1:][ends], computed[ends])
+        rows = rows + np.concatenate(([0], np.cumsum(ends)))
         row_of = np.repeat(np.arange(len(rows) - 1), np.diff(rows))
         order = np.argsort(keys, kind="stable")
         again = keys[order][1:] == keys[order][:-1]
@@ -31,14 +36,17 @@ class Foresight:
         self._come = np.zeros(len(rows), bool)
 
     def next_use(self, keys: Int64) -> Int64:
-        """The row that will look up each of `keys` next; NEVER if none will."""
+        """The row that looks up each of `keys` next; NEVER if none does, or one makes it anew."""
         found = np.full(len(keys), NEVER)
         known = keys < len(self._next)
         found[known] = self._next[keys[known]]
+        known = found != NEVER
+        anew = self._computed[found[known]] == keys[known]
+        found[np.flatnonzero(known)[anew]] = NEVER
         return found
 
     def admitted(self, row: int) -> None:
-        """Row `row` has looked up its keys; the first time counts."""
+        """Row `row` has looked up or computes its keys; the first time counts."""
         if self._come[row]:
             return
         self._come[row] = True

@@ -23,39 +23,24 @@ from collections.abc import Sequence as SequenceOf
 
 import numpy as np
 
+from pagedsim.alloc.evict import POLICIES, Evict
 from pagedsim.alloc.grouped_pool import NULL, GroupedPool
+from pagedsim.alloc.grouped_ranked import RankedPool
 from pagedsim.alloc.grouped_rules import (
     UNBOUND,
     Hit,
     blocks_for,
     check_groups,
+    longest_alone,
     next_trim,
     search,
     windows_of,
 )
+from pagedsim.alloc.grouped_tables import Held, Table
 from pagedsim.errors import ContractError, SpecError
-from pagedsim.protocols import GroupBlocks, Int64, LayerGroup, Narrow, Sequence, Usage
+from pagedsim.protocols import Future, GroupBlocks, LayerGroup, Narrow, Sequence, Usage
 
 _NO_KEYS = np.zeros(0, np.int64)
-
-
-class Table:
-    """One group's table of a sequence: the first `dropped` blocks are gone, `named` have keys."""
-
-    __slots__ = ("blocks", "dropped", "keys", "named")
-
-    def __init__(self, blocks: list[int], dropped: int, keys: Int64) -> None:
-        self.blocks, self.dropped, self.keys = blocks, dropped, keys
-        self.named = len(blocks)
-
-
-class Held:
-    """What a sequence holds: a table a group, and for how many tokens it asked last."""
-
-    __slots__ = ("tables", "tokens")
-
-    def __init__(self, tables: list[Table], tokens: int) -> None:
-        self.tables, self.tokens = tables, tokens
 
 
 class Grouped:
@@ -63,7 +48,8 @@ class Grouped:
 
     `blocks` count the null block. `prefix`: whether content is found again. `in_flight`: most
     tokens that one sequence is given in a step, which bounds what a window needs at once; 0 for
-    no bound. `block_bytes` is the widest group's page unless it is given. A state is not found
+    no bound. `block_bytes` is the widest group's page unless it is given. `evict` is a shipped
+    policy's name or an `Evict`, and means something with `prefix` alone. A state is not found
     again, so with `prefix` there can be no state group.
     """
 
@@ -76,6 +62,7 @@ class Grouped:
         free_order: str = "0.33",
         in_flight: int = 0,
         block_bytes: int = 0,
+        evict: str | Evict = "lru",
     ) -> None:
         check_groups(groups, blocks, free_order)
         widest = max(1, *(group.page_bytes for group in groups))
@@ -97,7 +84,8 @@ class Grouped:
             for group in groups
         ]
         self._windows = windows_of(groups)
-        self._pool = GroupedPool(blocks, len(groups), free_order)
+        self._pool = self._ordered(free_order, evict)
+        self.foresees = self._pool.foresees
         self._tables: dict[Sequence, Held] = {}
         self._looked: tuple[Sequence | None, int, int, Hit] = (
             None,
@@ -105,7 +93,7 @@ class Grouped:
             0,
             self._nothing(),
         )
-        self.longest = self._longest()
+        self.longest = longest_alone(groups, self._caps, blocks)
 
     def cached(self, seq: Sequence, /) -> int:
         """Tokens that would be hit."""
@@ -142,6 +130,9 @@ class Grouped:
             self._pool.gone(at, blocks.count(NULL))
             keys = seq.keys(group.block) if self.prefix else _NO_KEYS
             tables.append(Table(blocks.copy(), blocks.count(NULL), keys))
+        if self.foresees:
+            again = slice(len(hit.blocks[0]), seq.tokens // self.groups[0].block)
+            self._pool.coming(seq.id, tables[0].keys[again].tolist())
         self._tables[seq] = held = Held(tables, tokens)
         self._cover(held, tokens)
         return True
@@ -149,14 +140,18 @@ class Grouped:
     def trim(self, seq: Sequence, computed: int, /) -> bool:
         """Give back what has left the windows, the last of its blocks first."""
         freed = False
-        for at, (group, table) in enumerate(zip(self.groups, self._held(seq).tables, strict=True)):
-            first = group.first_read(computed) // group.block
-            if first > table.dropped:
-                part = slice(table.dropped, first)
-                freed = self._pool.give_back(at, table.blocks[part]) or freed
-                table.blocks[part] = [NULL] * (first - table.dropped)
-                self._pool.gone(at, first - table.dropped)
-                table.dropped = first
+        tables = self._held(seq).tables
+        firsts = [group.first_read(computed) // group.block for group in self.groups]
+        moved = [at for at, first in enumerate(firsts) if first > tables[at].dropped]
+        if moved:
+            self._pool.tick()
+        for at in moved:
+            table, first = tables[at], firsts[at]
+            part = slice(table.dropped, first)
+            freed = self._pool.give_back(at, table.blocks[part]) or freed
+            table.blocks[part] = [NULL] * (first - table.dropped)
+            self._pool.gone(at, first - table.dropped)
+            table.dropped = first
         return freed
 
     def grow(self, seq: Sequence, tokens: int, /) -> bool:
@@ -174,7 +169,9 @@ class Grouped:
 
     def release(self, seq: Sequence, /) -> None:
         """Give all tables back, one after another."""
-        for at, table in enumerate(self._held(seq).tables):
+        tables = self._held(seq).tables
+        self._pool.tick()
+        for at, table in enumerate(tables):
             self._pool.give_back(at, table.blocks)
             self._pool.gone(at, -table.dropped)
         del self._tables[seq]
@@ -195,6 +192,11 @@ class Grouped:
     def covered(self, seq: Sequence, /) -> int:
         """Tokens that the tables reach."""
         return self._held(seq).tokens
+
+    def foresee(self, future: Future, /) -> None:
+        """Before the run: what will be looked up. A policy that does not ask is told nothing."""
+        if isinstance(self._pool, RankedPool):
+            self._pool.foresee(future, self.groups[0].block)
 
     def usage(self) -> Usage:
         """In bytes; `shared` leaves out the padding of the blocks that were saved."""
@@ -271,34 +273,35 @@ class Grouped:
                 table.blocks += self._pool.take(at, need)
         if not self.prefix:
             return
-        for at, (group, table) in enumerate(zip(self.groups, held.tables, strict=True)):
-            full = tokens // group.block
-            if full > table.named:
-                part = slice(table.named, full)
-                for block, key in zip(table.blocks[part], table.keys[part].tolist(), strict=True):
-                    if block != NULL:
-                        self._pool.name(at, block, key)
-                table.named = full
+        fulls = [tokens // group.block for group in self.groups]
+        fresh = [at for at, full in enumerate(fulls) if full > held.tables[at].named]
+        if fresh:
+            self._pool.tick()
+        for at in fresh:
+            table, full = held.tables[at], fulls[at]
+            part = slice(table.named, full)
+            for block, key in zip(table.blocks[part], table.keys[part].tolist(), strict=True):
+                if block != NULL:
+                    self._pool.name(at, block, key)
+            table.named = full
+
+    def _ordered(self, free_order: str, evict: str | Evict) -> GroupedPool:
+        """The pool, its free list in the order of a policy; SpecError where that means nothing."""
+        if evict == "lru":
+            return GroupedPool(self.blocks, len(self.groups), free_order)
+        if not self.prefix:
+            raise SpecError(f"paged: evict is {evict!r}, which needs prefix=on")
+        pool = RankedPool(self.blocks, len(self.groups), free_order, evict)
+        if pool.foresees and (len(self.groups) > 1 or self.windowed):
+            raise SpecError(
+                "paged: evict needs the future, and of several groups or a window there is none to "
+                "tell: which blocks a later request looks up depends on where its hit ends, and so "
+                f"on what is evicted; give groups=off, or one of {', '.join(sorted(POLICIES))}"
+            )
+        return pool
 
     def _nothing(self) -> Hit:
         return Hit(0, tuple([] for _ in self.groups))
-
-    def _longest(self) -> int:
-        """Tokens of the longest sequence that fits alone, given at most `in_flight` at once."""
-        low, high = 0, (self.blocks - 1) * max(group.block for group in self.groups)
-        pairs = list(zip(self.groups, self._caps, strict=True))
-        if all(cap < UNBOUND or group.kind == "state" for group, cap in pairs):
-            high = UNBOUND  # it takes as much however long it is
-        while low < high:
-            middle = (low + high + 1) // 2
-            need = sum(min(blocks_for(group, middle), cap) for group, cap in pairs)
-            low, high = (middle, high) if need < self.blocks else (low, middle - 1)
-        if not low:
-            raise SpecError(
-                f"paged: a pool of {self.blocks} blocks (null 1) holds no token of all "
-                f"{len(self.groups)} groups"
-            )
-        return low
 
     def _held(self, seq: Sequence) -> Held:
         try:

@@ -3,7 +3,8 @@
 A *key* is (group, key of the content): equal content of two groups is two blocks. Blocks are taken
 from the front of one free list whatever their group was, which drops their key; released ones go to
 its back if they have a key, else to its front as one set (`free_order="0.33"`; under "0.11" all go
-to the back). So eviction is least recently used over all groups together.
+to the back). So eviction is least recently used over all groups together. Another order is another
+list (`alloc.grouped_ranked`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from pagedsim.alloc.freelist import FreeList
-from pagedsim.protocols import GroupBlocks
+from pagedsim.alloc.rankedlist import RankedList
+from pagedsim.protocols import GroupBlocks, Int64
 
 NULL = 0  # stands in a table where a block was given back; never handed out
 _NONE = -1
@@ -22,8 +24,10 @@ _NONE = -1
 class GroupedPool:
     """Ids 1 … blocks - 1, and what each of `groups` groups has of them. O(blocks moved) a call."""
 
+    foresees = False
+
     def __init__(self, blocks: int, groups: int, free_order: str) -> None:
-        self.free = FreeList(1, blocks)
+        self.free: FreeList | RankedList = FreeList(1, blocks)
         self._to_front = free_order == "0.33"
         self._groups = groups
         self._holders = [0] * blocks
@@ -131,8 +135,18 @@ class GroupedPool:
         elif keyless:
             self.free.push_back(np.array(keyless, np.int64))
         if keyed:
-            self.free.push_back(np.array(keyed, np.int64))
+            self._keep(np.array(keyed, np.int64))
         return bool(keyed or keyless)
+
+    def tick(self) -> None:
+        """A call begins that names blocks or gives some back."""
+
+    def coming(self, row: int, keys: list[int]) -> None:
+        """Row `row` of the trace is admitted, and will compute what `keys` stand for."""
+
+    def _keep(self, blocks: Int64) -> None:
+        """`blocks`, which have a key, belong to nobody any more; the table's last comes first."""
+        self.free.push_back(blocks)
 
     def _forget(self, block: int) -> None:
         key = self._key[block]

@@ -81,6 +81,26 @@ def next_trim(group: LayerGroup, dropped: int) -> int:
     return UNBOUND
 
 
+def longest_alone(groups: SequenceOf[LayerGroup], caps: SequenceOf[int], blocks: int) -> int:
+    """Tokens of the longest sequence that fits alone; `caps` are most blocks of each group.
+
+    SpecError where not even one token fits.
+    """
+    low, high = 0, (blocks - 1) * max(group.block for group in groups)
+    pairs = list(zip(groups, caps, strict=True))
+    if all(cap < UNBOUND or group.kind == "state" for group, cap in pairs):
+        high = UNBOUND  # it takes as much however long it is
+    while low < high:
+        middle = (low + high + 1) // 2
+        need = sum(min(blocks_for(group, middle), cap) for group, cap in pairs)
+        low, high = (middle, high) if need < blocks else (low, middle - 1)
+    if not low:
+        raise SpecError(
+            f"paged: a pool of {blocks} blocks (null 1) holds no token of all {len(groups)} groups"
+        )
+    return low
+
+
 def search(pool: GroupedPool, groups: SequenceOf[LayerGroup], seq: Sequence) -> Hit:
     """The longest hit that all groups have, full ones first. O(blocks looked at).
 
@@ -145,6 +165,7 @@ __all__ = [
     "Hit",
     "blocks_for",
     "check_groups",
+    "longest_alone",
     "longest_hit",
     "next_trim",
     "search",

@@ -10,8 +10,9 @@ Blocks of one release that are alike in all that a policy sees of them are ranke
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as SequenceOf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,10 +53,7 @@ class RankedPaged(PrefixPaged):
         evict: str | Evict = "lru",
     ) -> None:
         super().__init__(blocks, block=block, null=null, free_order=free_order)
-        try:
-            policy = make_evict(evict, BLOCK_POLICIES) if isinstance(evict, str) else evict
-        except SpecError as error:
-            raise SpecError(f"paged: {error}") from None
+        policy = policy_of(evict)
         self.foresees = bool(getattr(policy, "foresees", False))
         self._rank = policy.rank
         self._ranks = RankedList(null, blocks)
@@ -106,23 +104,59 @@ class RankedPaged(PrefixPaged):
             raise ContractError("paged: its policy needs the future; call foresee before the run")
         keys = self._all_key[blocks]
         ahead = self._foresight.next_use(keys)
-        ahead[self._all_first[keys] != blocks] = NEVER  # another block is found under its key
-        self._push(blocks, ahead)
+        self._push(*looked_up(self._ranks, blocks, ahead, self._all_first[keys]))
 
     def _push(self, blocks: Int64, ahead: Int64) -> None:
         """Rank `blocks`, free ones with keys, in the order in which equals are to go."""
-        if not len(blocks):
-            return
-        made, uses = self._all_made[blocks], self._all_uses[blocks]
-        differs = (made[1:] != made[:-1]) | (uses[1:] != uses[:-1]) | (ahead[1:] != ahead[:-1])
-        start, ranked = 0, None
-        for at in (0, *(np.flatnonzero(differs) + 1).tolist()):
-            rank = self._rank(Kept(self._clock, int(made[at]), int(uses[at]), int(ahead[at])))
-            if at and rank != ranked:
-                self._ranks.push_ranked(ranked, blocks[start:at])
-                start = at
-            ranked = rank
-        self._ranks.push_ranked(ranked, blocks[start:])
+        alike = self._all_made[blocks], self._all_uses[blocks], ahead
+        push_runs(self._ranks, self._rank, self._clock, blocks, alike)
 
 
-__all__ = ["RankedPaged"]
+def policy_of(evict: str | Evict) -> Evict:
+    """The shipped policy of that name, or the one given."""
+    try:
+        return make_evict(evict, BLOCK_POLICIES) if isinstance(evict, str) else evict
+    except SpecError as error:
+        raise SpecError(f"paged: {error}") from None
+
+
+def looked_up(ranks: RankedList, blocks: Int64, ahead: Int64, firsts: Int64) -> tuple[Int64, Int64]:
+    """What to rank as `blocks` are given back, and when each is looked up next.
+
+    That is a key's, `ahead`, of the block that is found under it, `firsts`, and never of another.
+    A free one that was good for nothing while its content was computed again takes its place.
+    """
+    other = firsts != blocks
+    again = other & (ahead != NEVER) & np.isin(firsts, ranks.ranked(firsts))
+    ranks.remove(firsts[again])
+    kept, left = np.where(again, firsts, blocks), blocks[again]
+    ahead = np.where(other & ~again, NEVER, ahead)
+    return np.concatenate((kept, left)), np.concatenate((ahead, np.full(len(left), NEVER)))
+
+
+def push_runs(
+    ranks: RankedList,
+    rank_of: Callable[[Kept], Any],
+    touched: int,
+    blocks: Int64,
+    shown: tuple[Int64, Int64, Int64],
+) -> None:
+    """Rank `blocks`, in the order in which equals are to go, those alike in `shown` once.
+
+    `shown` are `made`, `uses` and `next_use` of each. O(blocks).
+    """
+    if not len(blocks):
+        return
+    made, uses, ahead = shown
+    differs = (made[1:] != made[:-1]) | (uses[1:] != uses[:-1]) | (ahead[1:] != ahead[:-1])
+    start, ranked = 0, None
+    for at in (0, *(np.flatnonzero(differs) + 1).tolist()):
+        rank = rank_of(Kept(touched, int(made[at]), int(uses[at]), int(ahead[at])))
+        if at and rank != ranked:
+            ranks.push_ranked(ranked, blocks[start:at])
+            start = at
+        ranked = rank
+    ranks.push_ranked(ranked, blocks[start:])
+
+
+__all__ = ["Kept", "RankedPaged", "looked_up", "policy_of", "push_runs"]

@@ -127,6 +127,13 @@ class Future(Protocol):
         """
         ...
 
+    def computed(self, block: int, /) -> Int64:
+        """int64[rows]: of each row the key that it computes though it may be there already.
+
+        That of its prompt's last token, if that ends a block; -1 if not, or if the row is refused.
+        """
+        ...
+
 
 @runtime_checkable
 class SupportsForesight(Protocol):

@@ -100,7 +100,7 @@ def make_allocator(
         if parsed.values.get("block", 16) != block:
             raise SpecError(f"{spec}: block is {parsed.words['block']}, must be >= 1")
         if pool := pool_for(spec, mode, device, block, max_len):
-            prefix, parsed = shipped["paged"] is PrefixPaged, without(parsed, "block")
+            prefix, parsed = shipped["paged"] is not Paged, without(parsed, "block")
             parts |= {**pool._asdict(), "prefix": prefix, "in_flight": in_flight}
             shipped = {**shipped, "paged": Grouped}
     if parsed.path is None and parsed.name in ("paged", "radix"):
@@ -116,8 +116,6 @@ def _paged(spec: Spec) -> tuple[Callable[..., Any], Spec]:
     """
     words = dict(spec.words)
     prefix, evict = words.pop("prefix", "off"), words.get("evict", "lru")
-    if (groups := words.get("groups", "off")) != "off" and evict != "lru":
-        raise SpecError(f"{spec.text}: evict is {evict}, must be lru with groups={groups}")
     if prefix not in ("on", "off"):
         raise SpecError(f"{spec.text}: prefix is {prefix}, must be on or off")
     made: Callable[..., Any] = PrefixPaged if prefix == "on" else Paged

@@ -184,6 +184,16 @@ class LookUps:
         rows = np.concatenate(([0], np.cumsum(counts)))
         return rows, np.concatenate(parts) if parts else rows[:0]
 
+    def computed(self, block: int, /) -> Int64:
+        """O(rows that end a block)."""
+        keys = np.full(len(self._prompt), -1)
+        ends = self._prompt % block == 0
+        ends[self._refused] = False
+        for row in np.flatnonzero(ends).tolist():
+            last = int(self._prompt[row]) // block - 1
+            keys[row] = self._content.keys(self._first[row], block)[last]
+        return keys
+
 
 def foresee(
     allocator: Allocator,

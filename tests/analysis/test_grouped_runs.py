@@ -184,7 +184,9 @@ def test_which_allocator_a_spec_means() -> None:
     ("spec", "said"),
     [
         ("paged:groups=maybe", "groups is maybe, must be on, full or off"),
-        ("paged:groups=on,evict=lfu,prefix=on", "evict is lfu, must be lru with groups=on"),
+        ("paged:groups=on,evict=lfu", "evict is 'lfu', which needs prefix=on"),
+        ("paged:groups=on,evict=x,prefix=on", "paged: evict is 'x', must be one of fifo, lfu, "),
+        ("paged:groups=on,evict=optimal,prefix=on", "needs the future, and of several groups"),
         ("paged:groups=on,null=0", "has no option 'null'"),
         ("paged:groups=on,in_flight=3", "has no option 'in_flight'"),
         ("paged:groups=on,block=0", "block is 0"),

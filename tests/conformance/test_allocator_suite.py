@@ -30,6 +30,7 @@ SHIPPED = [
     partial(PrefixPaged, free_order="0.11"),
     partial(RankedPaged, evict="lfu"),
     partial(Grouped, groups=WINDOWS, prefix=True),
+    partial(Grouped, groups=WINDOWS, prefix=True, evict="lfu"),
     partial(Grouped, groups=STATES, free_order="0.11"),
     Radix,
     partial(Radix, evict="lfu"),

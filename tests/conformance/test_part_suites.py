@@ -12,11 +12,13 @@ from planted_evictions import POLICIES as PLANTED_POLICIES
 from planted_parts import PLANTED
 
 from pagedsim.alloc.evict import BLOCK_POLICIES, POLICIES
+from pagedsim.alloc.grouped import Grouped
 from pagedsim.device.device import make_device
 from pagedsim.device.roofline import Roofline
 from pagedsim.device.steptable import Table
 from pagedsim.device.steptime import Affine, Constant
 from pagedsim.engine.schedulers import Orca, Static, Vllm
+from pagedsim.protocols import LayerGroup
 from pagedsim.testing import (
     SUITES,
     check_eviction,
@@ -24,6 +26,7 @@ from pagedsim.testing import (
     check_steptime,
     eviction_suite,
     eviction_tests,
+    explore,
     loads,
     profile,
     rejects,
@@ -61,6 +64,19 @@ def test_shipped_steptimes(make: Any) -> None:
 def test_shipped_eviction(name: str) -> None:
     found = check_eviction(BLOCK_POLICIES[name])
     assert bool(found.checked["goes"]) == (name != "optimal")
+
+
+def one_full_group(blocks: int, *, block: int = 16, evict: Any = "lru") -> Grouped:
+    """A prefix cache of one group, a byte a token."""
+    group = LayerGroup("full", (0,), block, block)
+    return Grouped(blocks, groups=(group,), prefix=True, evict=evict)
+
+
+@pytest.mark.parametrize("make", [POLICIES["lfu"], POLICIES["fifo"], Mixed])
+def test_blocks_of_a_group_go_by_rank(make: Any) -> None:
+    findings = explore(eviction_suite(make, cache=one_full_group), profile("dev"))
+    assert not findings.broken
+    assert findings.checked["goes"]
 
 
 TestLru = eviction_tests(POLICIES["lru"], settings(max_examples=20, derandomize=True))

@@ -80,6 +80,8 @@ def parts(draw: st.DrawFn) -> tuple[Any, Any, int]:
     }
     blocks = 2 + sum(g.kept if g.kind == "state" else -(-max_len // g.block) for g in groups)
     blocks = max(2, blocks * draw(st.sampled_from([3, 5, 8, 10, 15])) // 10)
+    if prefix:
+        given["evict"] = draw(st.sampled_from(["lru", "lru", "lfu", "fifo", "slru", "mru"]))
     return (lambda: Grouped(blocks, **given)), scheduler, max_len
 
 
@@ -152,8 +154,8 @@ def test_fast_equals_reference(run: tuple[Any, ...]) -> None:
 
 
 SHARES = {
-    "padding": 40, "outside": 20, "hits": 5, "preempted": 15, "blocked": 25, "shared": 8,
-    "cached": 10, "internal": 20, "evicted": 5, "several": 40, "state": 2, "refused": 2,
+    "padding": 35, "outside": 20, "hits": 5, "preempted": 15, "blocked": 25, "shared": 8,
+    "cached": 10, "internal": 20, "evicted": 5, "several": 40, "state": 1, "refused": 2,
 }  # fmt: skip
 
 

@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 
 from pagedsim.alloc.evict import BLOCK_POLICIES
 from pagedsim.alloc.foresight import NEVER, Foresight
+from pagedsim.alloc.grouped import Grouped
 from pagedsim.alloc.ranked import RankedPaged
 from pagedsim.engine.fast import FastEngine
 from pagedsim.engine.reference import ReferenceEngine
 from pagedsim.engine.schedulers import Vllm
+from pagedsim.protocols import LayerGroup
 from pagedsim.trace.content import Content, LookUps
 from pagedsim.trace.trace import Trace
 
@@ -121,6 +123,41 @@ def test_it_hits_as_much_as_any_choice_could(case: Case, more: int, other: str) 
     assert hits(case, capacity, other) <= best
 
 
+def one_full_group(blocks: int, *, block: int, evict: str) -> Grouped:
+    """A byte a token."""
+    group = LayerGroup("full", (0,), block, block)
+    return Grouped(blocks, groups=(group,), prefix=True, evict=evict)
+
+
+@settings(max_examples=60)
+@given(cases(), st.integers(0, 3), st.sampled_from(sorted(BLOCK_POLICIES)), st.booleans())
+def test_one_full_group_is_the_plain_cache(
+    case: Case, more: int, policy: str, together: bool
+) -> None:
+    """The same run whatever the policy; one after another, what the clairvoyant hits is the best.
+
+    Together they may be preempted, and look up again what nobody foresaw.
+    """
+    capacity = case.blocks_needed() + more
+    runs = [
+        FastEngine(
+            case.trace(),
+            pool(capacity + 1, block=case.block, evict=policy),
+            Vllm(),
+            Fixed(1),
+            max_len=200,
+            concurrency=None if together else 1,
+        ).run()
+        for pool in (one_full_group, RankedPaged)
+    ]
+    grouped, plain = runs
+    assert grouped.requests.hit.tolist() == plain.requests.hit.tolist()
+    assert grouped.requests.finish_ns.tolist() == plain.requests.finish_ns.tolist()
+    assert (grouped.free, grouped.evicted) == (plain.free, plain.evicted)
+    best = case.most(capacity)
+    assert hits(case, capacity, "optimal", made=one_full_group) == best
+
+
 def test_the_sample_has_room_for_mistakes() -> None:
     """Often enough another policy hits less than the best, and the best less than without bound."""
     seen = {"lru": 0, "bound": 0}
@@ -137,11 +174,61 @@ def test_the_sample_has_room_for_mistakes() -> None:
     assert min(seen.values()) >= 4, seen
 
 
-class _Duplicates(RankedPaged):
-    """What will be computed again keeps its rank."""
+@pytest.mark.parametrize("made", [RankedPaged, one_full_group])
+@pytest.mark.parametrize(
+    ("prompts", "first_output", "capacity"),
+    [
+        # row 1 computes 1000 again, so that it is there twice: row 5 hits one of both
+        ([[0], [0, 1000], [0], [0], [0], [0, 1000, 1001]], [1000, 1001], 3),
+        # row 4 computes 0 again whatever is kept, so row 3 leaves the second block for row 5
+        ([[0], [0], [0, 0], [1, 1, 1], [0], [0, 0, 0]], [1000], 4),
+    ],
+)
+def test_what_is_computed_again_is_foreseen(
+    prompts: list[list[int]], first_output: list[int], capacity: int, made: Any
+) -> None:
+    outputs = [first_output, *([1000 * (row + 2)] for row in range(5))]
+    case = Case(prompts, outputs, [0] * 6, 1)
+    assert hits(case, capacity, "optimal", made=made) == case.most(capacity) == 3
 
-    def _taking(self, seq: Any, hits: Any) -> None:
-        self._foresight.admitted(seq.id)  # type: ignore[union-attr]
+
+class OldestContent:
+    """Foresees, but leaves starts before ends; `seen` is what it was asked of."""
+
+    foresees = True
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int]] = []
+
+    def rank(self, entry: Any) -> int:
+        self.seen.append((entry.made, entry.next_use))
+        return int(entry.made)
+
+
+@pytest.mark.parametrize("made", [RankedPaged, one_full_group])
+def test_what_is_there_behind_a_hole_is_made_anew(made: Any) -> None:
+    """Row 0 stores 0, then 1; the start is evicted for row 1, so row 2 hits nothing of both."""
+    case = Case([[0, 1, 2], [5], [0, 1, 2]], [[7], [8], [9]], [0] * 3, 1)
+    policy = OldestContent()
+    pool = made(4, block=1, evict=policy)
+    run = FastEngine(
+        case.trace(), pool, Vllm(max_batched_tokens=1), Fixed(1), max_len=9, concurrency=1
+    ).run()
+    assert run.requests.hit.tolist() == [0, 0, 0]
+    first, second, third = (1, 2), (2, 2), (3, NEVER)  # 2 is the last token
+    assert policy.seen[:4] == [third, second, first, (5, NEVER)]
+    assert (2, NEVER) in policy.seen[4:6]
+
+
+class _Copies(RankedPaged):
+    """Of two alike the one that is found keeps its rank, the other has none."""
+
+    def _keep(self, blocks: Any) -> None:
+        self._clock += 1
+        keys = self._all_key[blocks]
+        ahead = self._foresight.next_use(keys)  # type: ignore[union-attr]
+        ahead[self._all_first[keys] != blocks] = NEVER
+        self._push(blocks, ahead)
 
 
 class _Root(RankedPaged):
@@ -158,7 +245,7 @@ class _Blind(RankedPaged):
         pass
 
 
-@pytest.mark.parametrize("planted", [_Duplicates, _Root, _Blind])
+@pytest.mark.parametrize("planted", [_Copies, _Root, _Blind])
 def test_a_planted_mistake_is_found(planted: Any) -> None:
     @settings(
         max_examples=800,
@@ -179,7 +266,10 @@ def test_a_planted_mistake_is_found(planted: Any) -> None:
 
 @given(cases(), st.randoms(use_true_random=False), st.lists(st.integers(0, 7), max_size=2))
 def test_the_next_row_whatever_the_order(case: Case, random: Any, refused: list[int]) -> None:
-    """Of rows that were not admitted yet the first that looks a key up; a refused one never."""
+    """Of rows that were not admitted yet the first that looks a key up; a refused one never.
+
+    None if a row computes it before.
+    """
     trace, block = case.trace(), case.block
     rows = range(len(case.prompts))
     refused = [row for row in refused if row in rows]
@@ -187,7 +277,7 @@ def test_the_next_row_whatever_the_order(case: Case, random: Any, refused: list[
     future = Foresight(LookUps(content, trace.prompt, refused), block)
     asked = {
         row: [(*case.prompts[row][:end], case.salts[row]) for end in
-              range(block, len(case.prompts[row]), block)]
+              range(block, len(case.prompts[row]) + 1, block)]
         for row in rows
     }  # fmt: skip
     left = [row for row in rows if row not in refused]
@@ -195,10 +285,11 @@ def test_the_next_row_whatever_the_order(case: Case, random: Any, refused: list[
     while left:
         for row in rows:
             keys = content.keys(row, block)[: len(asked[row])]
-            wanted = [
-                min((other for other in left if key in asked[other]), default=NEVER)
-                for key in asked[row]
-            ]
+            wanted = []
+            for key in asked[row]:
+                other = min((other for other in left if key in asked[other]), default=NEVER)
+                anew = other != NEVER and len(key) - 1 == len(case.prompts[other])
+                wanted.append(NEVER if anew else other)
             assert future.next_use(keys).tolist() == wanted
         row = left.pop()
         future.admitted(row)

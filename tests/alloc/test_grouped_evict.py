@@ -1,0 +1,302 @@
+"""Eviction by a policy over groups of layers, beside a model that keeps every block in plain lists.
+
+The model knows no free list but two lists: blocks without content, in order, and those with some,
+sorted by what the policy is said to see. It finds hits by trying every length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import lcm
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from test_evict import RANKS
+from test_grouped import GROUPS, group, read_by_next, tables_are_right
+
+import pagedsim.alloc.grouped as module
+from pagedsim.alloc.evict import BLOCK_POLICIES, POLICIES
+from pagedsim.alloc.grouped import Grouped
+from pagedsim.alloc.grouped_ranked import RankedPool
+from pagedsim.errors import SpecError
+from pagedsim.protocols import LayerGroup
+from pagedsim.testing.sequences import Library, Seq
+
+
+@dataclass
+class Block:
+    content: tuple[int, int] | None = None  # its group, and the number of the prefix that it ends
+    holders: int = 0
+    made: int = 0
+    uses: int = 0
+    touched: int = 0
+    came: int = 0
+
+
+@dataclass
+class Model:
+    """The rules, one block at a time."""
+
+    groups: tuple[LayerGroup, ...]
+    count: int
+    policy: str
+    to_front: bool
+    tables: dict[Seq, list[list[int]]] = field(default_factory=dict)
+    named: dict[Seq, list[int]] = field(default_factory=dict)
+    clock: int = 0
+    came: int = 0
+    evicted: int = 0
+
+    def __post_init__(self) -> None:
+        self.blocks = {at: Block() for at in range(1, self.count)}
+        self.plain = list(self.blocks)
+        self.found: dict[tuple[int, int], list[int]] = {}
+
+    def kept(self) -> list[int]:
+        idle = [(at, b) for at, b in self.blocks.items() if not b.holders and b.content]
+        return [at for at, b in sorted(idle, key=lambda x: (RANKS[self.policy](x[1]), x[1].came))]
+
+    def free(self) -> list[int]:
+        return self.plain + self.kept()
+
+    def hit(self, seq: Seq) -> tuple[int, list[list[int]]]:
+        """The longest that all groups have: blocks of each, 0 where none is needed."""
+        align = lcm(*(one.block for one in self.groups))
+        for tokens in range((seq.tokens - 1) // align * align, -1, -align):
+            tables = []
+            for at, one in enumerate(self.groups):
+                table = [0] * (tokens // one.block)
+                for index in {position // one.block for position in read_by_next(one, tokens)}:
+                    content = (at, seq.prefixes[(index + 1) * one.block - 1])
+                    table[index] = next(iter(self.found.get(content, [])), -1)
+                tables.append(table)
+            if not any(-1 in table for table in tables):
+                return tokens, tables
+        raise AssertionError("no hit is a hit of nothing")
+
+    def admit(self, seq: Seq, tokens: int, whole: int, spare: int, size: int) -> bool:
+        _, tables = self.hit(seq)
+        idle = {at for table in tables for at in table if at and not self.blocks[at].holders}
+        need = sum(
+            -(-max(tokens, whole) // one.block) - len(table)
+            for one, table in zip(self.groups, tables, strict=True)
+        )
+        if need + len(idle) + -(-spare // size) > len(self.free()):
+            return False
+        for at in [at for table in tables for at in table if at]:
+            self.blocks[at].holders += 1
+            self.blocks[at].uses += 1
+        self.tables[seq] = tables
+        self.named[seq] = [len(table) for table in tables]
+        return self.grow(seq, tokens)
+
+    def grow(self, seq: Seq, tokens: int) -> bool:
+        needs = [
+            max(0, -(-tokens // one.block) - len(table))
+            for one, table in zip(self.groups, self.tables[seq], strict=True)
+        ]
+        if sum(needs) > len(self.free()):
+            return False
+        for table, need in zip(self.tables[seq], needs, strict=True):
+            table += [self.take() for _ in range(need)]
+        named = self.named[seq]
+        full = [tokens // one.block for one in self.groups]
+        self.clock += any(now > before for now, before in zip(full, named, strict=True))
+        for at, one in enumerate(self.groups):
+            for index in range(named[at], full[at]):
+                number = self.tables[seq][at][index]
+                if number:
+                    content = (at, seq.prefixes[(index + 1) * one.block - 1])
+                    self.blocks[number] = Block(content, 1, self.clock, 1)
+                    self.found.setdefault(content, []).append(number)
+                named[at] = index + 1
+        return True
+
+    def take(self) -> int:
+        number = self.plain.pop(0) if self.plain else self.kept()[0]
+        if content := self.blocks[number].content:
+            self.found[content].remove(number)
+            self.evicted += 1
+        self.blocks[number] = Block(None, 1)
+        return number
+
+    def back(self, part: list[int]) -> None:
+        """Of one table, in token order."""
+        plain = []
+        for number in [number for number in reversed(part) if number]:
+            block = self.blocks[number]
+            block.holders -= 1
+            if block.holders:
+                continue
+            self.came += 1
+            block.touched, block.came = self.clock, self.came
+            if not block.content:
+                plain.append(number)
+        self.plain = plain + self.plain if self.to_front else self.plain + plain
+
+    def trim(self, seq: Seq) -> None:
+        firsts = [read_by_next(one, seq.computed).start // one.block for one in self.groups]
+        tables = self.tables[seq]
+        self.clock += any(any(t[:first]) for t, first in zip(tables, firsts, strict=True))
+        for table, first in zip(tables, firsts, strict=True):
+            self.back(table[:first])
+            table[:first] = [0] * first
+
+    def release(self, seq: Seq) -> None:
+        self.clock += 1
+        for table in self.tables.pop(seq):
+            self.back(table)
+
+
+MOVES = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(0, 40), st.integers(0, 4)), min_size=5, max_size=40
+)
+
+
+def play(groups: Any, blocks: int, order: str, policy: Any, moves: Any) -> int:
+    """Drive both, and compare all that shows after each call; how many blocks were evicted."""
+    name = policy if isinstance(policy, str) else type(policy).__name__.lower()
+    try:
+        pool = Grouped(blocks, groups=groups, prefix=True, free_order=order, evict=policy)
+    except SpecError:
+        return 0
+    model, library = Model(groups, blocks, name, order == "0.33"), Library()
+    for number, (kind, size, pick) in enumerate(moves):
+        running = list(model.tables)
+        if kind < 3 or not running:
+            base = [0, 0, 0, 100, 7][pick]
+            prompt = 1 + size % max(1, pool.longest - 1)
+            seq = Seq(number, prompt, range(base, base + prompt + 9), library)
+            hit, _ = model.hit(seq)
+            assert pool.cached(seq) == hit
+            tokens = prompt if pick % 2 else hit + 1
+            whole, spare = prompt * (pick > 2), pick * (kind == 1)
+            granted = pool.admit(seq, tokens, whole=whole, spare=spare)
+            assert granted == model.admit(seq, tokens, whole, spare, pool.block)
+            if granted:
+                seq.computed = hit
+                seq.store(tokens)
+        elif kind == 5 or running[size % len(running)].computed >= pool.longest:
+            seq = running[size % len(running)]
+            pool.release(seq)
+            model.release(seq)
+        else:
+            seq = running[size % len(running)]
+            if seq.computed == seq.final + 1:
+                continue
+            pool.trim(seq, seq.computed)
+            model.trim(seq)
+            tokens = min(seq.tokens, seq.computed + 1 + pick)
+            granted = pool.grow(seq, tokens)
+            assert granted == model.grow(seq, tokens)
+            if granted:
+                seq.store(tokens)
+        assert list(pool.free_blocks()) == model.free()
+        for seq, tables in model.tables.items():
+            assert [list(table) for table in pool.tables(seq)] == tables
+        tables_are_right(pool, list(model.tables))
+        assert pool.usage().cached == len(model.kept()) * pool.block
+        assert pool.evicted == model.evicted * pool.block
+    return model.evicted
+
+
+@pytest.mark.parametrize("policy", sorted(RANKS))
+@given(groups=GROUPS, blocks=st.integers(4, 24), moves=MOVES, order=st.sampled_from("ab"))
+def test_blocks_leave_in_the_order_of_the_policy(
+    policy: str, groups: Any, blocks: int, moves: Any, order: str
+) -> None:
+    play(groups, blocks, {"a": "0.33", "b": "0.11"}[order], POLICIES[policy](), moves)
+
+
+@given(groups=GROUPS, blocks=st.integers(4, 24), moves=MOVES)
+def test_the_free_list_itself_is_least_recently_used(groups: Any, blocks: int, moves: Any) -> None:
+    play(groups, blocks, "0.33", "lru", moves)
+
+
+def test_the_sample_evicts() -> None:
+    total = []
+
+    @settings(max_examples=150, derandomize=True, database=None, deadline=None)
+    @given(groups=GROUPS, blocks=st.integers(4, 24), moves=MOVES)
+    def sample(groups: Any, blocks: int, moves: Any) -> None:
+        total.append(play(groups, blocks, "0.33", "lfu", moves))
+
+    sample()
+    assert sum(evicted > 0 for evicted in total) >= 15, total
+
+
+class _UsesNotCounted(RankedPool):
+    def hold(self, group: int, blocks: Any) -> None:
+        super(RankedPool, self).hold(group, blocks)
+
+
+class _RootFirst(RankedPool):
+    def _keep(self, blocks: Any) -> None:
+        super()._keep(blocks[::-1])
+
+
+class _NoTime(RankedPool):
+    """What a window leaves behind is as old as what was given back before."""
+
+    def tick(self) -> None:
+        pass
+
+
+class _MadeAgain(RankedPool):
+    def hold(self, group: int, blocks: Any) -> None:
+        super().hold(group, blocks)
+        for block in blocks:
+            self._made[block] = self._clock
+
+
+@pytest.mark.parametrize(
+    ("policy", "planted"),
+    [("lfu", _UsesNotCounted), ("lru", _RootFirst), ("mru", _NoTime), ("fifo", _MadeAgain)],
+)
+def test_a_planted_mistake_is_found(
+    policy: str, planted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RankedPool", planted)
+
+    @settings(
+        max_examples=800,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
+    @given(groups=GROUPS, blocks=st.integers(4, 24), moves=MOVES)
+    def search(groups: Any, blocks: int, moves: Any) -> None:
+        play(groups, blocks, "0.33", POLICIES[policy](), moves)
+
+    with pytest.raises((AssertionError, KeyError, IndexError)):
+        search()
+
+
+def test_what_a_window_leaves_is_ranked_when_it_leaves() -> None:
+    """Blocks of 2, a window of 2: of 6 tokens the first blocks went when token 4 was written."""
+    pool = Grouped(9, groups=(group("sliding", 2, 2),), prefix=True, evict="mru")
+    seq = Seq(0, 4, range(9), Library())
+    assert pool.admit(seq, 4)
+    seq.store(4)
+    pool.trim(seq, 4)
+    assert pool.tables(seq) == ((0, 2),)
+    assert pool.grow(seq, 5)
+    pool.release(seq)
+    # 3 was never full; then what was given back last, 2, and 1 that had left its window
+    assert pool.free_blocks() == (3, 4, 5, 6, 7, 8, 2, 1)
+
+
+def test_what_cannot_be() -> None:
+    windows = (group("full"), group("sliding", 3))
+    names = ", ".join(sorted(BLOCK_POLICIES))
+    with pytest.raises(SpecError, match=f"paged: evict is 'belady', must be one of {names}"):
+        Grouped(9, groups=windows, prefix=True, evict="belady")
+    with pytest.raises(SpecError, match="evict is 'lfu', which needs prefix=on"):
+        Grouped(9, groups=windows, evict="lfu")
+    for groups in (windows, windows[1:], (group("full"), group("full"))):
+        with pytest.raises(SpecError, match="evict needs the future, and of several groups or a"):
+            Grouped(20, groups=groups, prefix=True, evict="optimal")

@@ -104,7 +104,7 @@ def _maker(part: str, asked: str | None) -> tuple[Callable[..., Any], str]:
 
 def _wants(part: str, make: Callable[..., Any], given: Any) -> None:
     """SpecError where the constructor needs what is neither a size nor given."""
-    from pagedsim.testing.sizes import drawn
+    from pagedsim.testing.sizes import taken
 
     missing = [
         name
@@ -112,7 +112,7 @@ def _wants(part: str, make: Callable[..., Any], given: Any) -> None:
         if parameter.default is parameter.empty
         and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         and name not in given
-        and name not in drawn(make)
+        and name not in taken(make)
     ]
     if missing:
         raise SpecError(f"{part}: needs {', '.join(missing)}")

@@ -29,7 +29,7 @@ from pagedsim.testing.allocator_laws import LAWS
 from pagedsim.testing.allocator_play import Play
 from pagedsim.testing.explore import Suite
 from pagedsim.testing.laws import Judge, Over
-from pagedsim.testing.sequences import MOST, SHAPES, Seq, Shape
+from pagedsim.testing.sequences import MOST, SHAPES, Seq, Shape, stretched
 from pagedsim.testing.sizes import Maker, makers, name_of
 
 _F = TypeVar("_F", bound=Callable[..., None])
@@ -145,6 +145,7 @@ class AllocatorMachine(RuleBasedStateMachine):
         """One sequence, a part of what it knows."""
         seqs = self.play.unfinished()
         seq = seqs[who % len(seqs)]
+        part = stretched(part, self.play.most)
         self.grow(seq, seq.computed + 1 + part % (seq.tokens - seq.computed), pick)
 
     def at_once(self, running: list[Seq]) -> list[Seq]:

@@ -10,7 +10,9 @@ from typing import Any
 
 from pagedsim.testing.allocator_calls import Call, Calls
 from pagedsim.testing.sequences import MOST, Seq, Shape, described, shaped
+from pagedsim.testing.sizes import grain
 
+_GRAINS = 6  # of the longest sequences
 QUEUE = 3  # sequences that wait at most
 _TAIL = 24  # tokens that are generated one by one where a promise is tried
 
@@ -20,11 +22,13 @@ class Play(Calls):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
+        self.most = max(MOST, _GRAINS * grain(self.make))  # tokens of a sequence
         self.keeps_its_promise()
 
     def draw(self, shape: Shape) -> Seq:
         """A new sequence, which may begin as a recent one does."""
-        seq = shaped(shape, self.subject.longest, self.library, self.count, self.recent)
+        longest, most = self.subject.longest, self.most
+        seq = shaped(shape, longest, self.library, self.count, self.recent, most=most)
         self.count += 1
         self.log.append(described(seq, self.recent))
         self.recent = [*self.recent, seq][-4:]
@@ -232,7 +236,7 @@ class Play(Calls):
         """
         third = self.again()
         came = 0
-        for at, final in enumerate((1, 1, 2, 1 + pick % min(MOST, self.subject.longest))):
+        for at, final in enumerate((1, 1, 2, 1 + pick % min(self.most, self.subject.longest))):
             other = Seq(24, final, range(-100 * at - final - 1, -100 * at), self.library)
             if self.call(third, "admit", other, final):
                 came += final

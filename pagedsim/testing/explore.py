@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, settings
 from hypothesis.errors import Flaky, Unsatisfiable
 from hypothesis.reporting import with_reporter
 
+from pagedsim.errors import SpecError
 from pagedsim.testing.laws import BrokenLaw, Findings, Judge
 
 MOST_BROKEN = 12  # laws; a part that breaks more has said enough
@@ -51,7 +52,7 @@ def of_profile(given: settings | None, *, first: bool = False) -> settings:
 
 
 def explore(suite: Suite, given: settings | None = None, *, most: int = MOST_BROKEN) -> Findings:
-    """Every law that the part breaks, up to `most` of them."""
+    """Every law that the part breaks, up to `most` of them. SpecError if it could not be tried."""
     chosen = of_profile(given)
     broken: dict[str, BrokenLaw] = {}
     checked: Counter[str] = Counter()
@@ -107,6 +108,11 @@ def _broken(suite: Suite, judge: Judge, chosen: settings) -> BrokenLaw | None:
         except Flaky as flaky:
             return _flaky(flaky, suite.laws)
         except Unsatisfiable:
+            if not judge.examples:
+                raise SpecError(
+                    f"{suite.part}: nothing was tried, for no part of the sizes drawn holds a "
+                    "token; give it sizes that do"
+                ) from None
             return None
     return None
 

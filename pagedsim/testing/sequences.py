@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pagedsim.protocols import Int64
 
-MOST = 64  # tokens of a drawn sequence, whatever an allocator could hold
+MOST = 64  # tokens of a drawn sequence, whatever an allocator of small blocks could hold
 
 
 class Library:
@@ -105,25 +105,39 @@ SHAPES: st.SearchStrategy[Shape] = st.tuples(
 
 
 def shaped(
-    shape: Shape, longest: int, library: Library, id: int = 0, earlier: SequenceOf[Seq] = ()
+    shape: Shape,
+    longest: int,
+    library: Library,
+    id: int = 0,
+    earlier: SequenceOf[Seq] = (),
+    *,
+    most: int = MOST,
 ) -> Seq:
-    """A sequence of at most `longest` stored tokens; it may begin as one of `earlier` does.
+    """A sequence of at most `longest` and `most` stored tokens; it may begin as an `earlier` one.
 
-    Mostly short ones, so that many are held at once. Any shape will do: its numbers are taken
-    modulo what there is to choose from.
+    Mostly short ones, so that many are held at once; but where blocks are so large that `most` is
+    more than usual, mostly long ones, so that they have several. Any shape will do: its numbers are
+    taken modulo what there is to choose from.
     """
     kind, long, begins, whose, far, salted = shape
-    longest = min(longest, MOST)
-    final = 1 + long % (max(1, longest // 5), max(1, longest // 2), longest)[kind]
+    longest = min(longest, most)
+    long, begins, far = (stretched(number, most) for number in (long, begins, far))
+    parts = (5, 2, 1) if most == MOST else (2, 1, 1)
+    final = 1 + long % max(1, longest // parts[kind])
     prompt = 1 + begins % final
     fresh = range(1000 * (id + 1), 1000 * (id + 1) + final + 1)
     if not 0 < whose <= len(earlier):
         return Seq(id, prompt, fresh, library)
     origin = earlier[-whose]
-    most = min(final + 1, len(origin.content))
-    kept = most if far >= MOST // 2 else far % (most + 1)
+    both = min(final + 1, len(origin.content))
+    kept = both if far >= most // 2 else far % (both + 1)
     salt = 1 if salted == 3 else origin.salt
     return Seq(id, prompt, (*origin.content[:kept], *fresh[kept:]), library, salt=salt)
+
+
+def stretched(number: int, most: int) -> int:
+    """A number below `MOST` as one of up to `most`, so that it and its neighbours are met."""
+    return number if most == MOST else max(0, number * most // MOST + number % 3 - 1)
 
 
 def sequences(
@@ -159,4 +173,5 @@ __all__ = [
     "sequence",
     "sequences",
     "shaped",
+    "stretched",
 ]

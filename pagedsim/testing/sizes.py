@@ -3,6 +3,9 @@
 What a constructor needs of `capacity`, `blocks` and `max_len` is drawn, and `block`, `chunk`
 or `page` where it has one. What is given already (`functools.partial`, a default of `capacity`)
 stays.
+
+A part may hand out slots by a size that its constructor does not take. That is its *grain*: what a
+sequence of one token holds. Pools are then a few grains large, and sequences too.
 """
 
 from __future__ import annotations
@@ -15,12 +18,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from pagedsim.errors import SpecError
+from pagedsim.testing.sequences import sequence
 
-_REQUIRED = {
-    "capacity": st.integers(4, 24),
-    "blocks": st.integers(3, 9),
-    "max_len": st.integers(3, 12),
-}
+GRAIN = 256  # slots; what takes more for one token reserves for a whole sequence, as far as known
+_FINE = 4  # slots; pools of a few tens of slots hold many of these
+_PROBE = {"capacity": 16 * GRAIN, "blocks": 16, "max_len": 4 * GRAIN}
+_Sizes = st.SearchStrategy[int]
 _CHOSEN = {name: st.integers(1, 4) for name in ("block", "chunk", "page")}
 
 
@@ -31,17 +34,69 @@ def name_of(make: Callable[..., Any]) -> str:
     return "part" if said == "<lambda>" else said
 
 
-def drawn(make: Callable[..., Any]) -> dict[str, st.SearchStrategy[int]]:
-    """A strategy for each parameter of `make` that is a size and not given yet."""
+def taken(make: Callable[..., Any]) -> list[str]:
+    """The parameters of `make` that are sizes and not given yet, so that they are drawn."""
     parameters = inspect.signature(make).parameters
     given = make.keywords if isinstance(make, functools.partial) else {}
-    found = {}
-    for key, parameter in parameters.items():
-        if key in _REQUIRED and parameter.default is parameter.empty:
-            found[key] = _REQUIRED[key]
-        elif key in _CHOSEN and key not in given:
-            found[key] = _CHOSEN[key]
+    empty = inspect.Parameter.empty
+    needed = [key for key in _PROBE if key in parameters and parameters[key].default is empty]
+    return needed + [key for key in _CHOSEN if key in parameters and key not in given]
+
+
+def drawn(make: Callable[..., Any]) -> dict[str, _Sizes]:
+    """A strategy for each size that `make` takes. A pool is built once, to learn its grain."""
+    names = taken(make)
+    found = {key: _CHOSEN[key] for key in names if key in _CHOSEN}
+    if len(found) < len(names):
+        sizes = _required(grain(Maker(make, {key: _PROBE.get(key, 1) for key in names})))
+        found |= {key: sizes[key] for key in names if key in sizes}
     return found
+
+
+def _required(grain: int) -> dict[str, _Sizes]:
+    """Sizes of pools and bounds of lengths: a few grains, with most of them few."""
+    if grain > _FINE:
+        few = _grains(grain, 1, 3)
+        capacity, max_len = _mostly(_grains(grain, 4, 9), few), _mostly(_grains(grain, 4, 7), few)
+    else:
+        capacity = _mostly(st.integers(4, 24), st.integers(25, 120))
+        max_len = _mostly(st.integers(3, 12), st.integers(13, 40))
+    return {"capacity": capacity, "blocks": st.integers(3, 9), "max_len": max_len}
+
+
+def _mostly(usual: _Sizes, other: _Sizes) -> _Sizes:
+    """One in four is of the `other` kind. (`one_of` takes a branch given twice as one.)"""
+    return st.tuples(st.integers(0, 3), usual, other).map(lambda drawn: drawn[1 + drawn[0] // 3])
+
+
+def _grains(grain: int, least: int, most: int) -> _Sizes:
+    """From `least` whole grains to `most`, and a part of one more."""
+    return st.builds(
+        lambda whole, rest: whole * grain + rest,
+        st.integers(least, most),
+        st.integers(0, grain - 1),
+    )
+
+
+def grain(make: Callable[[], Any]) -> int:
+    """Slots by which what `make` builds hands them out; 1 where that is not to be seen.
+
+    What it states (`block`, `chunk`, `page`), else what a sequence of one token holds or, where
+    that is less, has room for. One part is built, and called as an engine would.
+    """
+    try:
+        part = make()
+        for name in _CHOSEN:
+            stated = getattr(part, name, None)
+            if type(stated) is int and 1 <= stated <= GRAIN:
+                return stated
+        seq = sequence(0, 1, 1)
+        if not part.admit(seq, 1):
+            return 1
+        found = min(int(part.usage().held), int(part.room(seq)))
+    except Exception:  # the suite, which makes the same calls, says what is wrong
+        return 1
+    return found if 1 <= found <= GRAIN else 1
 
 
 def makers(make: Callable[..., Any]) -> st.SearchStrategy[Maker]:
@@ -75,4 +130,4 @@ def _possible(maker: Maker) -> bool:
         return False
 
 
-__all__ = ["Maker", "drawn", "makers", "name_of"]
+__all__ = ["GRAIN", "Maker", "drawn", "grain", "makers", "name_of", "taken"]

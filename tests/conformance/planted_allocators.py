@@ -146,7 +146,7 @@ class ExtendsInReverse(Paged):
         return super().extend(list(seqs)[::-1])
 
 
-@plant("fill", "determinism")
+@plant("fill", "determinism", "blocks")
 class FillsNothing(PrefixPaged):
     """Blocks that decoding fills are never found again."""
 
@@ -163,7 +163,7 @@ class StaleKeys(PrefixPaged):
         self._key[block] = -1
 
 
-@plant("hits")
+@plant("hits", "calls")
 class HitsTheLastToken(PrefixPaged):
     """Nothing would be left to compute."""
 

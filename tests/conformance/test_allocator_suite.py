@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from planted_allocators import PLANTED as OF_SLOTS
 from planted_groups import PLANTED as OF_GROUPS
+from planted_sizes import MISTAKES, Bounded, Sound, TakesOneToGrow, of_size
 
 from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.grouped import Grouped
@@ -17,6 +18,7 @@ from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.alloc.radix import Radix
 from pagedsim.alloc.ranked import RankedPaged
 from pagedsim.alloc.slots import Slots
+from pagedsim.errors import SpecError
 from pagedsim.protocols import LayerGroup
 from pagedsim.testing import allocator_suite, check_allocator, profile, rejects
 
@@ -60,3 +62,35 @@ def test_a_planted_mistake_is_found(planted: str) -> None:
     assert broken is not None, "nothing was found"
     assert broken.law in laws, broken
     assert planted == "DependsOnChance" or planted in broken.history[0]
+
+
+SIZES = [5, 16, 256]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", [Sound, Bounded])
+def test_blocks_of_a_size_that_is_written_down_inside(kind: type[Sound], size: int) -> None:
+    check_allocator(of_size(kind, size))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_of_several_such_blocks_is_found(mistake: str, size: int) -> None:
+    kind, laws = MISTAKES[mistake]
+    broken = rejects(allocator_suite(of_size(kind, size)), profile("ci"))
+    assert broken is not None, "nothing was found"
+    assert broken.law in laws, broken
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_pool_of_a_capacity_that_is_given(size: int) -> None:
+    make = partial(of_size(TakesOneToGrow, size), 20 * size)
+    broken = rejects(allocator_suite(make), profile("ci"))
+    assert broken is not None
+    assert broken.law == "enough"
+
+
+def test_a_part_of_which_none_could_be_tried_does_not_pass() -> None:
+    with pytest.raises(SpecError, match="Sound: nothing was tried, for no part of the sizes drawn"):
+        check_allocator(of_size(Sound, 10_000))
+    check_allocator(partial(of_size(Sound, 10_000), 20_000), profile("dev"))

@@ -21,7 +21,7 @@ from pagedsim.analysis.results import DeviceInfo, Provenance
 from pagedsim.analysis.runnable import in_closed_loop, runnable
 from pagedsim.analysis.span import SpanSpec
 from pagedsim.analysis.span import parse as parse_span
-from pagedsim.analysis.stepwords import step_times
+from pagedsim.analysis.stepwords import layer_words, step_times
 from pagedsim.device.device import Device, make_device
 from pagedsim.device.shape import Model
 from pagedsim.errors import DeviceError, SpecError
@@ -272,11 +272,7 @@ def _provenance(setup: Setup, device: Device, name: str, wall: float, grouped: b
         estimates.append(f"Pool size is an {device.provenance['capacity']}")
     kind, sentence = step_times(setup.steptime, device)
     estimates.append(sentence)
-    caveats = [text for key, text in device.provenance.items() if key.startswith("caveat")]
-    if grouped:
-        alike = "all layers are counted as full attention"
-        caveats = [text.replace(alike, f"in step times {alike}") for text in caveats]
-    estimates += caveats
+    estimates += layer_words(device.model, roofline=kind == "estimated", grouped=grouped)
     specs: dict[str, Any] = {
         "allocator": name,
         "scheduler": _said(setup.scheduler),

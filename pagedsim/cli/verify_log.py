@@ -66,12 +66,13 @@ def verify_log(options: LogOptions) -> None:
         setup = replace(setup, observers=(seen,))
     with busy(f"replaying {options.trace}", no_color=options.no_color):
         report = run(load(options.trace), pool, setup, name=allocator)
+        told = report.run.provenance.estimates
         found = beside(
             series,
             report,
             offset_s=options.offset,
             configuration={**_said(arguments, setup), "allocator": allocator},
-            notes=(*notes, *report.run.provenance.estimates[-1:]),
+            notes=(*notes, *(line for line in told if line.startswith("Step times"))),
         )
         if read is not None and seen is not None:
             held = cached(read, seen, report, offset_s=found.offset_s)

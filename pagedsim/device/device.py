@@ -156,7 +156,6 @@ def make_device(
         if tokens < block:
             raise DeviceError(f"{given[0]}: a pool of {tokens} tokens holds no block of {block}")
     server = f"default of vLLM's server on {gpu.name}"
-    caveats = {f"caveat {i}": text for i, text in enumerate(model.caveats, 1)}
     return Device(
         model=model,
         gpu=gpu,
@@ -190,7 +189,6 @@ def make_device(
             else "given: --weights-dtype",
             "max_batched_tokens": "given" if tokens_given else server,
             "max_seqs": "given" if seqs_given else server,
-            **caveats,
         },
         stated_blocks=kv_blocks,
         exempt=exempt,

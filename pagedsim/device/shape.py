@@ -98,8 +98,8 @@ class Model:
         return "MQA" if self.kv_heads == 1 else "GQA"
 
     @property
-    def caveats(self) -> tuple[str, ...]:
-        """What the sizes take as full attention although it is not, one sentence each."""
+    def unlike(self) -> tuple[str, ...]:
+        """Which layers are no full attention, a clause for each kind: '5 of 6 layers …'."""
         sees = self.max_len is None or self.window <= self.max_len
         words = {
             "sliding": f"use a sliding window of {self.window:,} tokens" if sees else "",
@@ -109,12 +109,18 @@ class Model:
             "shared": "reuse another layer's KV",
             "none": "have no attention",
         }
-        beside = (f"{self.uncounted}: kept besides KV, and not counted",) if self.uncounted else ()
-        return beside + tuple(
-            f"{count} of {self.layers} layers {what}; all layers are counted as full attention"
+        return tuple(
+            f"{count} of {self.layers} layers {what}"
             for kind, what in words.items()
             if what and (count := self.layer_kinds.count(kind))
         )
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What the sizes leave out, or count as full attention although it is not; sentences."""
+        beside = (f"{self.uncounted}: kept besides KV, and not counted",) if self.uncounted else ()
+        alike = "all layers are counted as full attention"
+        return beside + tuple(f"{clause}; {alike}" for clause in self.unlike)
 
     @property
     def layer_kinds(self) -> tuple[str, ...]:

@@ -141,7 +141,7 @@ def size(device: Device, *, max_len: int | None = None, tokens: int | None = Non
         ridge_flops_per_byte=roofline.ridge,
         caveats=list(device.model.caveats),
         provenance={
-            **{k: v for k, v in device.provenance.items() if not k.startswith("caveat")},
+            **device.provenance,
             "decode": "estimate: roofline with assumed mfu 0.5, mbu 0.8, overhead 2 ms a step; "
             "pipeline stages one after another; communication between GPUs not modelled",
         },

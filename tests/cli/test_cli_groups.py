@@ -23,9 +23,15 @@ def test_a_mixed_model_is_compared_with_groups_and_without() -> None:
     ]
     assert ["padding" in run["memory"] for run in runs] == [False, True, True]
     assert runs[1]["memory"]["outside"] > 10 * runs[2]["memory"]["outside"]
-    said = pagedsim("compare", *_SHORT, *_GEMMA).out
+    said = pagedsim("compare", *_SHORT[:3], *_SHORT[5:], *_GEMMA).out
     assert "~ outside" in said
-    assert "in step times all layers are counted as full attention" in " ".join(said.split())
+    notes = " ".join(said.split())
+    for once in (
+        "52 of 62 layers use a sliding window of 1,024 tokens",
+        "Step times count all layers as full attention",
+        "Without groups of layers a pool counts every token's KV for all 62 layers",
+    ):
+        assert notes.count(once) == 1
     assert max(map(len, said.splitlines())) <= 80
 
 
@@ -33,6 +39,23 @@ def test_one_run_shows_eight_terms() -> None:
     said = pagedsim("replay", *_SHORT, *_GEMMA, "--allocator", "paged:groups=on", "--check").out
     assert "lost by narrow groups' blocks" in said
     assert "tokens no layer will read again" in said
+
+
+def test_what_is_counted_as_full_attention_is_said_of_what_counts_it() -> None:
+    """A pool with groups counts no layer so, and step times that are given read none."""
+    facts = {}
+    for groups in ("on", "off"):
+        for steptime in ("roofline", "constant:ms=9"):
+            given = ("--allocator", f"paged:groups={groups}", "--steptime", steptime)
+            run = results("replay", "chat", "--limit", 9, *_GEMMA, *given)["runs"][0]
+            facts[groups, steptime[:5]] = run["provenance"]["estimates"][-3:]
+    layers = "52 of 62 layers use a sliding window of 1,024 tokens"
+    steps = "Step times count all layers as full attention"
+    pool = "Without groups of layers a pool counts every token's KV for all 62 layers"
+    assert facts["on", "roofl"][-2:] == [layers, steps]
+    assert facts["on", "const"][-1:] == [layers]
+    assert facts["off", "roofl"] == [layers, steps, pool]
+    assert facts["off", "const"][-2:] == [layers, pool]
 
 
 def test_layers_with_a_format_of_their_own() -> None:

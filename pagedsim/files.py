@@ -1,4 +1,4 @@
-"""Write a file whole or not at all: the one way in which pagedsim writes.
+"""Write a file whole or not at all: the one way in which pagedsim writes, JSON too.
 
 The bytes go to a hidden neighbour of the target, which takes its place only once it is complete,
 so a crash, a full disk or Ctrl-C leaves either the old file or none.
@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from pagedsim.errors import InputError
 
@@ -43,6 +43,17 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
+def write_json(path: str | os.PathLike[str] | None, what: Any, *, indent: int = 2) -> None:
+    """Write `what` as JSON, for people to read too, where `path` says; nowhere if it is None."""
+    if path is None:
+        return
+    import msgspec
+
+    data = msgspec.json.format(msgspec.json.encode(what), indent=indent)
+    with write_whole(path) as file:
+        file.write(data + b"\n")
+
+
 @contextmanager
 def _replacing(target: Path) -> Iterator[IO[bytes]]:
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -62,4 +73,4 @@ def _umask() -> int:
     return mask
 
 
-__all__ = ["write_whole"]
+__all__ = ["write_json", "write_whole"]

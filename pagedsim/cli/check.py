@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pagedsim.cli.values import NoColor, one_of, option
+from pagedsim.cli.values import Json, NoColor, one_of, option
 from pagedsim.errors import PagedsimError, SpecError
 
 if TYPE_CHECKING:
@@ -35,10 +35,7 @@ def check(
     profile: Annotated[
         str, one_of("--profile", "dev", "ci", "deep", help="60, 200 or 3,000 examples")
     ] = "ci",
-    json: Annotated[
-        str | None,
-        option("--json", metavar="FILE", help="write JSON to FILE, - for standard output"),
-    ] = None,
+    json: Json = None,
     quiet: Annotated[
         bool, option("--quiet", "-q", help="no table: the exit code says whether all laws hold")
     ] = False,
@@ -152,9 +149,7 @@ def _print(out: Console, part: str, found: Findings) -> None:
 
 
 def _write(path: str, part: str, found: Findings) -> None:
-    import msgspec
-
-    from pagedsim.files import write_whole
+    from pagedsim.files import write_json
 
     rows = [
         {
@@ -177,8 +172,7 @@ def _write(path: str, part: str, found: Findings) -> None:
         "absent": found.absent,
         "laws": rows,
     }
-    with write_whole(path) as file:
-        file.write(msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
+    write_json(path, data)
 
 
 __all__ = ["check"]

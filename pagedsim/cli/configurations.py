@@ -11,19 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from pagedsim import __version__
 from pagedsim.analysis.configuration import Configuration
 from pagedsim.analysis.plan_load import Offered, generated, recorded, untimed
 from pagedsim.analysis.simulate import ALLOCATORS, GPU, MAX_LEN, MODEL
 from pagedsim.cli.like import masked
 from pagedsim.cli.options import Options
-from pagedsim.cli.outputs import target, writable
+from pagedsim.cli.outputs import writable
 from pagedsim.cli.runs import device_options, one_load, sampled, with_block, with_like
 from pagedsim.cli.runs import loaded as under_load
 from pagedsim.errors import SpecError
-from pagedsim.files import write_whole
 from pagedsim.specs import parse
 from pagedsim.trace import Trace, load
 
@@ -113,13 +110,6 @@ def made_by(options: Options) -> Callable[[], dict[str, Any]]:
     return about
 
 
-def write_json(options: Options, found: msgspec.Struct) -> None:
-    """Write the answer where ``--json`` says, if it does."""
-    if options.json is not None:
-        with write_whole(target(options.json)) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
-
-
 def check_files(path: str, options: Options) -> None:
     """Find what would keep the files from being written."""
     taken = {os.path.realpath(path): "the trace"}
@@ -128,4 +118,4 @@ def check_files(path: str, options: Options) -> None:
     writable({"json": options.json, "figure": options.figure}, taken, 1)
 
 
-__all__ = ["check_files", "configurations", "loaded", "made_by", "offered", "write_json"]
+__all__ = ["check_files", "configurations", "loaded", "made_by", "offered"]

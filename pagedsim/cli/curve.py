@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pagedsim.cli.options import whole
+from pagedsim.cli.values import Json, NoColor, Quiet
 from pagedsim.errors import SpecError
 
 if TYPE_CHECKING:
@@ -79,21 +80,19 @@ def curve(
     limit: Annotated[
         int | None, _number("--limit", help="only the first N requests by arrival")
     ] = None,
-    json: Annotated[
-        str | None, typer.Option(metavar="FILE", help="write JSON to FILE, - for standard output")
-    ] = None,
+    json: Json = None,
     figure: Annotated[
         str | None, typer.Option(metavar="FILE", help="draw the curves: .png, .svg or .pdf")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="no table")] = False,
-    no_color: Annotated[bool, typer.Option("--no-color", help="no colours")] = False,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """Hit rate of a prefix cache against its capacity, with its knee."""
     import msgspec
 
     from pagedsim.analysis.curve import Lookups, curves, usual
     from pagedsim.cli.outputs import target, writable
-    from pagedsim.files import write_whole
+    from pagedsim.files import write_json
     from pagedsim.present.curves import show
     from pagedsim.present.progress import Progress, busy
     from pagedsim.present.tables import console
@@ -127,9 +126,7 @@ def curve(
         lookups.progress = bar
         found = curves(lookups, policies, at, token_bytes)
     found = msgspec.structs.replace(found, model=model, gpu=gpu, pool=pool)
-    if json is not None:
-        with write_whole(json) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+    write_json(json, found)
     if figure is not None:
         with busy("drawing the figure", no_color=no_color):
             _draw(found, lookups, target(figure))

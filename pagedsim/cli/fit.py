@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from pagedsim.cli.values import counted, one_of, option
+from pagedsim.cli.values import Json, NoColor, Quiet, counted, one_of, option
 from pagedsim.errors import SpecError
 
 
@@ -34,12 +34,9 @@ def fit(
     weights_dtype: Annotated[
         str, option("--weights-dtype", metavar="TYPE", help="the same")
     ] = "auto",
-    json: Annotated[
-        str | None,
-        option("--json", metavar="FILE", help="write JSON to FILE, - for standard output"),
-    ] = None,
-    quiet: Annotated[bool, option("--quiet", "-q", help="no table")] = False,
-    no_color: Annotated[bool, option("--no-color", help="no colours")] = False,
+    json: Json = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """Fit the affine and, with --model and --gpu, the roofline step time to measured steps.
 
@@ -49,6 +46,7 @@ def fit(
     from pagedsim.cli.outputs import target, writable
     from pagedsim.device.device import make_device
     from pagedsim.device.steplog import read_steps
+    from pagedsim.files import write_json
     from pagedsim.present.fits import table
     from pagedsim.present.tables import console
 
@@ -68,8 +66,7 @@ def fit(
     chosen = next((f for f in found if f.kind == kind), min(found, key=lambda f: f.errors[0].mean))
     if out is not None:
         fits.write(target(out), chosen)
-    if json is not None:
-        _write(json, {"chosen": chosen.kind, "fits": found})
+    write_json(json, {"chosen": chosen.kind, "fits": found})
     if json != "-" and not quiet:
         console(no_color=no_color).print(table(found, chosen, out))
 
@@ -78,16 +75,6 @@ def _sha256(path: Path) -> str:
     import hashlib
 
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _write(path: str, what: Any) -> None:
-    import msgspec
-
-    from pagedsim.cli.outputs import target
-    from pagedsim.files import write_whole
-
-    with write_whole(target(path)) as file:
-        file.write(msgspec.json.format(msgspec.json.encode(what), indent=2) + b"\n")
 
 
 __all__ = ["fit"]

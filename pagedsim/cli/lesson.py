@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pagedsim.cli.values import one_of
+from pagedsim.cli.values import NoColor, one_of
 
 
 def lesson(
@@ -21,14 +21,14 @@ def lesson(
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="say nothing")] = False,
-    no_color: Annotated[bool, typer.Option("--no-color", help="no colours")] = False,
+    no_color: NoColor = False,
 ) -> None:
     """Write a page that teaches the KV cache: ten things to move, from the first pass to paging."""
     import os
 
     from pagedsim.analysis.lesson.numbers import lesson as made
     from pagedsim.cli.outputs import target, writable
-    from pagedsim.cli.size_groups import write_json
+    from pagedsim.files import write_json
     from pagedsim.present import formats
     from pagedsim.present import lesson as present
     from pagedsim.present.progress import Progress

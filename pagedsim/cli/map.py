@@ -75,7 +75,7 @@ def _map(
     """
     from pagedsim.cli.outputs import target, writable
     from pagedsim.cli.runs import inputs
-    from pagedsim.files import write_whole
+    from pagedsim.files import write_json
     from pagedsim.present.formats import PAGES, suffix
     from pagedsim.present.progress import busy
 
@@ -92,11 +92,7 @@ def _map(
 
         with busy("writing the page", no_color=options.no_color):
             written = memory_map.save(scene, target(out), teaching=trace is None, command=command)
-    if options.json is not None:
-        import msgspec
-
-        with write_whole(target(options.json)) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(scene), indent=1) + b"\n")
+    write_json(options.json, scene, indent=1)
     if not options.quiet and options.json != "-":
         from pagedsim.present.memory_map_table import summary
         from pagedsim.present.tables import console

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pagedsim.cli.values import NoColor, Quiet, counted, option
+from pagedsim.cli.values import Json, NoColor, Quiet, counted, option
 from pagedsim.errors import SpecError
 
 if TYPE_CHECKING:
     from pagedsim.analysis.experiments.experiment import Experiment, Outcome
 
-_Json = Annotated[
-    str | None, option("--json", metavar="FILE", help="write JSON to FILE, - for standard output")
-]
 _Jobs = Annotated[int, counted("--jobs", most=256, help="processes; the numbers stay the same")]
 _Quick = Annotated[bool, option("--quick", help="short runs, to look at: no tolerance applies")]
 _Figure = Annotated[
@@ -34,7 +31,7 @@ def paper(
     ] = None,
     jobs: _Jobs = 1,
     quick: _Quick = False,
-    json: _Json = None,
+    json: Json = None,
     figure: _Figure = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
@@ -50,7 +47,7 @@ def field(
     name: Annotated[str, typer.Argument(metavar="list|NAME", help="a report, or list")],
     jobs: _Jobs = 1,
     quick: _Quick = False,
-    json: _Json = None,
+    json: Json = None,
     figure: _Figure = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
@@ -85,6 +82,7 @@ def _do(
     from pagedsim.analysis.experiments.catalogue import find
     from pagedsim.analysis.experiments.experiment import Bench
     from pagedsim.cli.outputs import target, writable
+    from pagedsim.files import write_json
     from pagedsim.present.experiments import listing, outcome
     from pagedsim.present.progress import Progress, busy
     from pagedsim.present.tables import console
@@ -97,8 +95,7 @@ def _do(
     if name == "list":
         if trace is not None or quick or jobs > 1 or figure is not None:
             raise SpecError("list takes none of --trace, --quick, --jobs and --figure")
-        if json is not None:
-            _write(json, [_row(one) for one in among])
+        write_json(json, [_row(one) for one in among])
         if json != "-":
             out.print(listing(among))
         return
@@ -108,8 +105,7 @@ def _do(
     traces = {} if trace is None else {experiment.needs: trace}
     with Progress(0, experiment.name, no_color=no_color) as bar:
         found = experiment.run(Bench(jobs=jobs, quick=quick, traces=traces, progress=bar.reach))
-    if json is not None:
-        _write(json, _built(found))
+    write_json(json, _built(found))
     if figure is not None:
         with busy("drawing the figure", no_color=no_color):
             from pagedsim.present import figures
@@ -142,15 +138,6 @@ def _built(found: Outcome) -> dict[str, object]:
         for row in found.rows
     ]
     return built
-
-
-def _write(path: str, what: object) -> None:
-    import msgspec
-
-    from pagedsim.files import write_whole
-
-    with write_whole(path) as file:
-        file.write(msgspec.json.format(msgspec.json.encode(what), indent=2) + b"\n")
 
 
 __all__ = ["field", "paper"]

@@ -111,8 +111,9 @@ def _plan(
     """
     from pagedsim.analysis.plan import Question
     from pagedsim.analysis.plan_slo import parse
-    from pagedsim.cli.configurations import check_files, configurations, offered, write_json
+    from pagedsim.cli.configurations import check_files, configurations, offered
     from pagedsim.cli.outputs import target
+    from pagedsim.files import write_json
     from pagedsim.present.plan import names, table
     from pagedsim.present.progress import busy
     from pagedsim.present.tables import console
@@ -149,7 +150,7 @@ def _plan(
             advice=not no_advice,
         )
     found = _asked(candidates, question, options, jobs, notes)
-    write_json(options, found)
+    write_json(options.json, found)
     if options.figure is not None:
         with busy("drawing the figure", no_color=options.no_color):
             from pagedsim.present import figures

@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from pagedsim.cli.size_groups import available_bytes, start_up, write_json
-from pagedsim.cli.values import counted, measured, option, whole
+from pagedsim.cli.size_groups import available_bytes, start_up
+from pagedsim.cli.values import Json, NoColor, Quiet, counted, measured, option, whole
 from pagedsim.errors import SpecError
 
 _GROUPS = "As the engine sizes it"
@@ -101,10 +101,7 @@ def size(
         int | None,
         counted("--work", most=_MOST_WORK, help="count the work of generating N tokens"),
     ] = None,
-    json: Annotated[
-        str | None,
-        option("--json", metavar="FILE", help="write JSON to FILE, - for standard output"),
-    ] = None,
+    json: Json = None,
     available_gib: Annotated[
         str | None,
         option(
@@ -166,13 +163,14 @@ def size(
     older_print: Annotated[
         bool, option("--older-print", panel=_GROUPS, help="the lines as older versions print them")
     ] = False,
-    quiet: Annotated[bool, option("--quiet", "-q", help="no table")] = False,
-    no_color: Annotated[bool, option("--no-color", help="no colours")] = False,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """How much KV a model on a GPU has room for, estimated, stated, or as vLLM sizes it."""
     from pagedsim.device.device import make_device
     from pagedsim.device.sizing import size as size_device
     from pagedsim.device.tables import find_model
+    from pagedsim.files import write_json
     from pagedsim.present.sizing import show
 
     if available_gib is not None:

@@ -25,6 +25,7 @@ def start_up(
     from dataclasses import replace
 
     from pagedsim.device.enginesize import Choices, size_as_engine
+    from pagedsim.files import write_json
     from pagedsim.present.startup import show_startup
 
     result = size_as_engine(model, Choices(**choices))
@@ -68,15 +69,4 @@ def _gib(text: str) -> int:
     return value
 
 
-def write_json(place: str | None, result: object) -> None:
-    """Write the JSON, if that was asked for."""
-    import msgspec
-
-    from pagedsim.files import write_whole
-
-    if place is not None:
-        with write_whole(place) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
-
-
-__all__ = ["available_bytes", "start_up", "write_json"]
+__all__ = ["available_bytes", "start_up"]

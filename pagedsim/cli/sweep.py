@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pagedsim.cli.listing import Listing
-from pagedsim.cli.values import counted, option
+from pagedsim.cli.values import Json, NoColor, Quiet, counted, option
 from pagedsim.errors import InputError, SpecError
 
 if TYPE_CHECKING:
@@ -43,12 +43,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-_Json = Annotated[
-    str | None, option("--json", metavar="FILE", help="write JSON to FILE, - for standard output")
-]
 _Folder = Annotated[Path, typer.Argument(metavar="DIR", help="a folder that a sweep has filled")]
-_Quiet = Annotated[bool, option("--quiet", "-q", help="no table")]
-_NoColor = Annotated[bool, option("--no-color", help="no colours")]
 
 
 @app.command()
@@ -65,15 +60,16 @@ def run(
     again: Annotated[
         bool, option("--again", help="run again what another version of pagedsim has left")
     ] = False,
-    json: _Json = None,
-    quiet: _Quiet = False,
-    no_color: _NoColor = False,
+    json: Json = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """Run every configuration of a grid that has no result yet; exit 1 if one of them fails."""
     from pagedsim.analysis.store import Store
     from pagedsim.analysis.sweep import sweep
     from pagedsim.analysis.sweep_grid import read_grid
     from pagedsim.cli.sweep_cases import answer, cases, command
+    from pagedsim.files import write_json
     from pagedsim.present.progress import Progress
     from pagedsim.present.sweeps import swept
     from pagedsim.present.tables import console
@@ -96,8 +92,7 @@ def run(
             again=again,
             told=told,
         )
-    if json is not None:
-        _write(json, {"cases": found, **done._asdict()})
+    write_json(json, {"cases": found, **done._asdict()})
     if json != "-" and not quiet:
         failed = [
             (case.name, done.failed[case.key], command(case))
@@ -110,11 +105,14 @@ def run(
 
 
 @app.command()
-def status(folder: _Folder, json: _Json = None, no_color: _NoColor = False) -> None:
+def status(
+    folder: _Folder, json: Json = None, quiet: Quiet = False, no_color: NoColor = False
+) -> None:
     """Say how the runs of a sweep stand: done, failed, under way, damaged, to do."""
     from pagedsim.analysis.store import State, Store
     from pagedsim.analysis.sweep import summary
     from pagedsim.cli.sweep_cases import command
+    from pagedsim.files import write_json
     from pagedsim.present import sweeps
     from pagedsim.present.tables import console
 
@@ -136,8 +134,8 @@ def status(folder: _Folder, json: _Json = None, no_color: _NoColor = False) -> N
             | ({"failure": told[case.key]} if case.key in told else {})
             for case, state, at in stands
         ]
-        _write(json, {"runs": rows, "earlier": earlier})
-    if json != "-":
+        write_json(json, {"runs": rows, "earlier": earlier})
+    if json != "-" and not quiet:
         with_commands = [(case.name, failure, command(case)) for case, failure in failed]
         shown = sweeps.status(stands, with_commands, earlier)
         console(no_color=no_color).print(shown, soft_wrap=True)
@@ -149,15 +147,16 @@ def collect(
     out: Annotated[
         str | None, option("--out", metavar="FILE", help="the table: .parquet, a row a run")
     ] = None,
-    json: _Json = None,
-    quiet: _Quiet = False,
-    no_color: _NoColor = False,
+    json: Json = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """Make one table of all results; exit 1 if some of the grid are missing."""
     from pagedsim.analysis import sweep_table
     from pagedsim.analysis.store import Store
     from pagedsim.cli.outputs import target, writable
     from pagedsim.cli.sweep_cases import defaults
+    from pagedsim.files import write_json
     from pagedsim.present.sweeps import runs
     from pagedsim.present.tables import console
 
@@ -173,8 +172,7 @@ def collect(
         raise InputError(f"{folder}: there are no results yet")
     if out is not None:
         sweep_table.write(target(out), found.rows)
-    if json is not None:
-        _write(json, found.rows)
+    write_json(json, found.rows)
     said = console(no_color=no_color, stderr=True)
     for names, what in (
         (found.missing, "not there yet: run the sweep again"),
@@ -236,16 +234,6 @@ def _writable(json: str | None, grid: Path | None) -> None:
     from pagedsim.cli.outputs import target, writable
 
     writable({"json": json}, {} if grid is None else {target(os.fspath(grid)): "the grid"}, 1)
-
-
-def _write(path: str, what: object) -> None:
-    import msgspec
-
-    from pagedsim.cli.outputs import target
-    from pagedsim.files import write_whole
-
-    with write_whole(target(path)) as file:
-        file.write(msgspec.json.format(msgspec.json.encode(what), indent=2) + b"\n")
 
 
 __all__ = ["app"]

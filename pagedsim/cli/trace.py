@@ -9,7 +9,7 @@ import typer
 from pagedsim.cli import trace_compare, trace_cut, trace_fit
 from pagedsim.cli.listing import Listing
 from pagedsim.cli.trace_from import from_
-from pagedsim.cli.values import NoColor, Quiet, counted, one_of, option
+from pagedsim.cli.values import Json, NoColor, Quiet, counted, one_of
 from pagedsim.present.progress import busy
 
 app = typer.Typer(
@@ -33,9 +33,6 @@ for _name, _command in (
 ):
     app.command(_name)(_command)
 
-_Json = Annotated[
-    str | None, option("--json", metavar="FILE", help="write JSON to FILE, - for standard output")
-]
 _Limit = Annotated[int | None, counted("--limit", help="only the first N requests by arrival")]
 _Zero = Annotated[
     str, one_of("--zero-output", "drop", "error", help="what to do with requests of zero output")
@@ -50,7 +47,7 @@ def info(
     block: Annotated[int | None, counted("--block", help="block size for ideal reuse")] = None,
     limit: _Limit = None,
     zero_output: _Zero = "drop",
-    json: _Json = None,
+    json: Json = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> None:
@@ -74,7 +71,7 @@ def convert(
     ],
     limit: _Limit = None,
     zero_output: _Zero = "drop",
-    json: _Json = None,
+    json: Json = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> None:
@@ -96,7 +93,7 @@ def fetch(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="a public trace; see `pagedsim trace list`")
     ],
-    json: _Json = None,
+    json: Json = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> None:
@@ -113,7 +110,7 @@ def fetch(
 
 
 @app.command("list")
-def list_(json: _Json = None, quiet: Quiet = False, no_color: NoColor = False) -> None:
+def list_(json: Json = None, quiet: Quiet = False, no_color: NoColor = False) -> None:
     """The traces that can be given by name."""
     from pagedsim.trace import bundled, load
     from pagedsim.trace import fetch as public
@@ -143,14 +140,9 @@ def report(
     found: dict[str, Any], json: str | None, show: Any, *, quiet: bool, no_color: bool
 ) -> None:
     """JSON where it is asked for; for people unless standard output is taken."""
-    if json is not None:
-        import msgspec
+    from pagedsim.files import write_json
 
-        from pagedsim.files import write_whole
-
-        data = msgspec.json.format(msgspec.json.encode(found), indent=2)
-        with write_whole(json) as file:
-            file.write(data + b"\n")
+    write_json(json, found)
     if json != "-" and not quiet:
         from pagedsim.present.tables import console
 

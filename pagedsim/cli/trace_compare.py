@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pagedsim.cli.values import counted, option
+from pagedsim.cli.values import Json, NoColor, Quiet, counted, option
 
 
 def compare(
@@ -25,21 +25,17 @@ def compare(
     tp: Annotated[
         int, counted("--tp", "-tp", "--tensor-parallel-size", help="how many of this GPU")
     ] = 1,
-    json: Annotated[
-        str | None,
-        option("--json", metavar="FILE", help="write JSON to FILE, - for standard output"),
-    ] = None,
-    no_color: Annotated[bool, option("--no-color", help="no colours")] = False,
+    json: Json = None,
+    quiet: Quiet = False,
+    no_color: NoColor = False,
 ) -> None:
     """Distances of two traces: lengths, gaps, turns, reuse, batch; and in words what is poor."""
-    import msgspec
-
     from pagedsim.analysis.distances import distances
     from pagedsim.analysis.simulate import GPU, MODEL, Setup
     from pagedsim.cli.outputs import target, writable
     from pagedsim.device.device import make_device
     from pagedsim.errors import SpecError
-    from pagedsim.files import write_whole
+    from pagedsim.files import write_json
     from pagedsim.present.distances import show
     from pagedsim.present.progress import busy
     from pagedsim.present.tables import console
@@ -54,11 +50,8 @@ def compare(
         longest = max(int((trace.prompt + trace.output).max()) for trace in (one, other))
         setup = Setup(device=device, max_len=min(longest + 1, device.capacity_tokens))
         found = distances(one, other, setup.resolved(), block=block)
-    if json is not None:
-        data = msgspec.json.format(msgspec.json.encode(found), indent=2)
-        with write_whole(json) as file:
-            file.write(data + b"\n")
-    if json != "-":
+    write_json(json, found)
+    if json != "-" and not quiet:
         show(found, console(no_color=no_color))
 
 

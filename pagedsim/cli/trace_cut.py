@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pagedsim.cli.values import NoColor, Quiet, counted, measured, number, option, whole
+from pagedsim.cli.values import Json, NoColor, Quiet, counted, measured, number, option, whole
 from pagedsim.errors import SpecError
 
 _In = Annotated[
@@ -14,9 +14,6 @@ _In = Annotated[
 ]
 _Out = Annotated[
     str, option("--out", "-o", metavar="FILE", help="NAME.jsonl, .jsonl.gz, .jsonl.zst, .parquet")
-]
-_Json = Annotated[
-    str | None, option("--json", metavar="FILE", help="write JSON to FILE, - for standard output")
 ]
 
 
@@ -27,7 +24,7 @@ def head(
     seconds: Annotated[
         float | None, measured("--seconds", help="conversations that start this early")
     ] = None,
-    json: _Json = None,
+    json: Json = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> None:
@@ -50,7 +47,7 @@ def sample(
     out: _Out,
     share: Annotated[float, measured("--share", most=1.0, help="probability of each conversation")],
     seed: Annotated[int, counted("--seed", least=0, most=1 << 62, help="of the draw")] = 0,
-    json: _Json = None,
+    json: Json = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> None:
@@ -67,7 +64,7 @@ def shift(
         str | None,
         option("--seconds", metavar="X", help="later by X, may be negative  [first at 0]"),
     ] = None,
-    json: _Json = None,
+    json: Json = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> None:
@@ -87,7 +84,7 @@ def merge(
     same_content: Annotated[
         bool, option("--same-content", help="equal token ids mean equal tokens, as in parts of one")
     ] = False,
-    json: _Json = None,
+    json: Json = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> None:
@@ -118,7 +115,7 @@ def filter_(
     seconds: Annotated[
         str | None, option("--seconds", metavar="A:B", help="arrivals of all its requests")
     ] = None,
-    json: _Json = None,
+    json: Json = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> None:
@@ -145,7 +142,7 @@ def anonymise(
         int | None,
         counted("--seed", least=0, most=1 << 62, help="of the jitter  [drawn, and not kept]"),
     ] = None,
-    json: _Json = None,
+    json: Json = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> None:

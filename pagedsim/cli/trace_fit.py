@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pagedsim.cli.values import NoColor, Quiet, counted, measured, option
+from pagedsim.cli.values import Json, NoColor, Quiet, counted, measured, option
 
 if TYPE_CHECKING:
     from pagedsim.trace.recipe import Recipe
 
 _REQUESTS = 1000  # of a trace from percentiles, where nothing else is said
 _MOST = 10**8  # of a recipe
-_Json = Annotated[
-    str | None, option("--json", metavar="FILE", help="write JSON to FILE, - for standard output")
-]
 _LEARN = """\
 None of the requests is in here: numbers are rates, quantiles and shares, to about a percent.
 A reader can learn how busy the service was when (from the start of the trace), how long prompts,
@@ -31,7 +28,7 @@ def fit(
     ],
     out: Annotated[str, option("--out", "-o", metavar="FILE", help="the recipe (TOML), or -")],
     limit: Annotated[int | None, counted("--limit", help="only the first N by arrival")] = None,
-    json: _Json = None,
+    json: Json = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> None:
@@ -90,7 +87,7 @@ def make(
     scale: Annotated[
         float | None, measured("--scale", most=1e6, help="X times the rate, and the requests")
     ] = None,
-    json: _Json = None,
+    json: Json = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> None:
@@ -117,6 +114,7 @@ def _recipe(name: str | None, percentiles: str | None) -> tuple[Recipe, tuple[st
     from pagedsim.errors import SpecError
     from pagedsim.trace import bundled
     from pagedsim.trace.percentiles import EXAMPLE, recipe_of
+    from pagedsim.trace.reading import absent
     from pagedsim.trace.recipe import read
 
     if (name is None) == (percentiles is None):
@@ -125,7 +123,10 @@ def _recipe(name: str | None, percentiles: str | None) -> tuple[Recipe, tuple[st
         return recipe_of(percentiles, requests=_REQUESTS)
     assert name is not None
     path = Path(name)
-    return read(path if path.exists() else bundled.recipe(name) or path), ()
+    place = path if path.exists() else bundled.recipe(name)
+    if place is None:
+        raise absent(name, "recipe", [each for each in bundled.names() if bundled.recipe(each)])
+    return read(place), ()
 
 
 def _fitted(found: dict[str, Any], console: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pagedsim.cli.values import NoColor, Quiet, counted, option
+from pagedsim.cli.values import Json, NoColor, Quiet, counted, option
 from pagedsim.errors import SpecError
 
 
@@ -43,10 +43,7 @@ def from_(
     drop_duplicates: Annotated[
         bool, option("--drop-duplicates", help="leave out requests that are there twice")
     ] = False,
-    json: Annotated[
-        str | None,
-        option("--json", metavar="FILE", help="write JSON to FILE, - for standard output"),
-    ] = None,
+    json: Json = None,
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> None:

@@ -82,10 +82,13 @@ def one_of(name: str, *words: str, **more: Any) -> Any:
     return option(name, parser=read, metavar="|".join(words), **more)
 
 
+Json = Annotated[
+    str | None, option("--json", metavar="FILE", help="write JSON to FILE, - for standard output")
+]
 Quiet = Annotated[bool, option("--quiet", "-q", help="no table")]
 NoColor = Annotated[bool, option("--no-color", help="no colours")]
 
 __all__ = [
-    *("MOST", "NoColor", "Quiet", "UsageError", "counted", "measured", "number"),
+    *("MOST", "Json", "NoColor", "Quiet", "UsageError", "counted", "measured", "number"),
     *("one_of", "option", "whole"),
 ]

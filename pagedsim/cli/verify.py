@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pagedsim.cli.values import one_of, option
+from pagedsim.cli.values import Json, NoColor, one_of, option
 from pagedsim.errors import SpecError
 
 if TYPE_CHECKING:
@@ -64,14 +64,11 @@ def verify(
     engine: Annotated[
         str, one_of("--engine", "fast", "reference", help="which engine replays")
     ] = "fast",
-    json: Annotated[
-        str | None,
-        option("--json", metavar="FILE", help="write JSON to FILE, - for standard output"),
-    ] = None,
+    json: Json = None,
     quiet: Annotated[
         bool, option("--quiet", "-q", help="no table: the exit code says whether all agree")
     ] = False,
-    no_color: Annotated[bool, option("--no-color", help="no colours")] = False,
+    no_color: NoColor = False,
 ) -> None:
     """Replay recorded runs of real engines and compare step by step; exit 1 on any difference.
 
@@ -153,7 +150,7 @@ def _write(path: str, outcomes: list[Outcome]) -> None:
     """The same as JSON: a first difference as `where`, `field`, `ours` and `recorded`."""
     import msgspec
 
-    from pagedsim.files import write_whole
+    from pagedsim.files import write_json
 
     rows = [
         {
@@ -164,9 +161,7 @@ def _write(path: str, outcomes: list[Outcome]) -> None:
         for outcome in outcomes
     ]
     found = {"schema": "pagedsim.verify/1", "recordings": rows}
-    data = msgspec.json.encode(found, enc_hook=str)
-    with write_whole(path) as file:
-        file.write(msgspec.json.format(data, indent=2) + b"\n")
+    write_json(path, msgspec.to_builtins(found, enc_hook=str))
 
 
 def _report(out: Console, outcome: Outcome, width: int) -> None:

@@ -45,7 +45,7 @@ def verify_log(options: LogOptions) -> None:
     from pagedsim.device.engineargs import read_engine_args
     from pagedsim.device.engineseries import read_engine_series
     from pagedsim.device.kvevents import read_kv_events
-    from pagedsim.files import write_whole
+    from pagedsim.files import write_json
     from pagedsim.present.logged import show
     from pagedsim.present.progress import busy
     from pagedsim.present.tables import console
@@ -77,10 +77,7 @@ def verify_log(options: LogOptions) -> None:
         if read is not None and seen is not None:
             held = cached(read, seen, report, offset_s=found.offset_s)
             found = msgspec.structs.replace(found, cached=held)
-    if options.json is not None:
-        data = msgspec.json.format(msgspec.json.encode(found), indent=2)
-        with write_whole(options.json) as file:
-            file.write(data + b"\n")
+    write_json(options.json, found)
     if options.figure is not None:
         from pagedsim.present import figures
         from pagedsim.present.logged_figure import logged

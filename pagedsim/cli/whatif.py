@@ -53,7 +53,8 @@ def _whatif(
 ) -> None:
     """Compare the present configuration with one change at a time, and rank them."""
     from pagedsim.analysis.whatif import metric
-    from pagedsim.cli.configurations import check_files, configurations, loaded, write_json
+    from pagedsim.cli.configurations import check_files, configurations, loaded
+    from pagedsim.files import write_json
     from pagedsim.present.progress import busy
     from pagedsim.present.tables import console
     from pagedsim.present.whatif import table
@@ -64,7 +65,7 @@ def _whatif(
     with busy(f"reading {trace}", no_color=options.no_color):
         requests = loaded(trace, options)
     found = _asked(present, requests, ranks, options, stack=stack, jobs=jobs, notes=notes)
-    write_json(options, found)
+    write_json(options.json, found)
     if not options.quiet and options.json != "-":
         console(no_color=options.no_color).print(table(found))
 

@@ -53,19 +53,25 @@ def located(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """The file that `path` means: itself, or that of a bundled or fetched name. InputError."""
     name = os.fspath(path)
     folder = os.path.isdir(name)  # one named as a trace is in nobody's way
-    if name == "-" or os.sep in name or "." in name or (os.path.lexists(path) and not folder):
+    if name == "-" or "\0" in name or (os.path.lexists(path) and not folder):
         return path
     from pagedsim.trace import bundled, fetch
 
-    found = bundled.find(name) or fetch.cached(name)
-    if found is None:
-        if folder:
-            return path
-        if name in fetch.SOURCES:
+    found = None
+    if os.sep not in name and "." not in name:
+        found = bundled.find(name) or fetch.cached(name)
+        if found is None and name in fetch.SOURCES:
             raise InputError(f"{name}: not fetched yet; run: pagedsim trace fetch {name}")
-        names = ", ".join([*bundled.names(), *fetch.SOURCES])
-        raise InputError(f"{name}: no such file, and no trace of that name; there are: {names}")
-    return found
+    if found is None and not folder:
+        raise absent(name, "trace", [*bundled.names(), *fetch.SOURCES])
+    return found or path
+
+
+def absent(name: str, what: str, names: list[str]) -> InputError:
+    """The error of a name that is neither a file nor one of `names`, to raise."""
+    return InputError(
+        f"{name}: no such file, and no {what} of that name; there are: {', '.join(names)}"
+    )
 
 
 def _csv(source: Source) -> Trace:
@@ -133,4 +139,4 @@ def _first(body: bytes) -> tuple[bytes, bool]:
     return (head, False) if lines else (body, True)
 
 
-__all__ = ["ZeroOutput", "load", "located", "read"]
+__all__ = ["ZeroOutput", "absent", "load", "located", "read"]

@@ -17,20 +17,24 @@ _IDLE_S = 10  # after which a process of ours that has nothing to do ends
 _ANSWERS_S = 10  # within which a scheduler must answer
 
 
+def known(backend: str) -> None:
+    """SpecError for a backend that there is not."""
+    kind, _, address = backend.partition(":")
+    if backend != "local" and not (kind == "dask" and address) and kind != "ray":
+        raise SpecError(f"backend is {backend!r}, must be local, dask:ADDRESS or ray[:ADDRESS]")
+
+
 def cluster(backend: str, jobs: int) -> AbstractContextManager[dict[str, Any]]:
     """What joblib's `Parallel` is called with, while the block lasts.
 
     `backend`: ``local`` (`jobs` processes), ``dask:ADDRESS``, ``ray`` or ``ray:ADDRESS``. SpecError
     for another, or where what it needs is not installed; InputError where no cluster answers.
     """
+    known(backend)
     kind, _, address = backend.partition(":")
-    if backend == "local":
+    if kind == "local":
         return nullcontext({"n_jobs": jobs, "backend": "loky", "idle_worker_timeout": _IDLE_S})
-    if kind == "dask" and address:
-        return _dask(address)
-    if kind == "ray":
-        return _ray(address)
-    raise SpecError(f"backend is {backend!r}, must be local, dask:ADDRESS or ray[:ADDRESS]")
+    return _dask(address) if kind == "dask" else _ray(address)
 
 
 def killed(error: Exception) -> bool:
@@ -84,4 +88,4 @@ def _installed(module: str, extra: str) -> Any:
         raise SpecError(f"{said}: pip install 'pagedsim[{extra}]'") from None
 
 
-__all__ = ["cluster", "killed"]
+__all__ = ["cluster", "killed", "known"]

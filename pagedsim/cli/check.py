@@ -46,8 +46,11 @@ def check(
     Sizes that its constructor takes (capacity, blocks, max_len, block, chunk, page) are drawn small
     where they are not given.
     """
+    from pagedsim.cli.outputs import writable
+
     testing = _testing()
     make, found = _maker(part, kind)
+    writable({"json": json}, {}, 1)
     suite = testing.SUITES[found](make)
     from pagedsim.present.progress import busy
 

@@ -31,8 +31,10 @@ def configurations(
     """A configuration for every combination, and what there is to say.
 
     `several` are fields of `Options` with a list of values each, None or [] where one is not said.
-    `blocks` are block sizes of the paged allocators among `allocators`.
+    `blocks` are block sizes of the paged allocators among `allocators`. SpecError for words that
+    make no configuration, or contradict each other.
     """
+    one_load(options)
     options, notes, block = with_like(options)
     specs = [with_block(spec, block, bool(allocators)) for spec in allocators or ALLOCATORS[-1:]]
     specs = [each for spec in specs for each in _in_blocks(spec, blocks, bool(allocators))]
@@ -76,7 +78,6 @@ def _in_blocks(spec: str, blocks: Sequence[int], said: bool) -> list[str]:
 
 def offered(path: str, options: Options, *, rated: bool = True) -> Offered:
     """The trace, at the rate that is wanted of it; without `rated` no rate is needed."""
-    one_load(options)
     trace = load(path, zero_output=options.zero_output, limit=options.limit)  # type: ignore[arg-type]
     trace = sampled(trace, options, options.seed)
     if not rated:
@@ -88,7 +89,6 @@ def offered(path: str, options: Options, *, rated: bool = True) -> Offered:
 
 def loaded(path: str, options: Options) -> Trace:
     """The trace under the load that was asked for."""
-    one_load(options)
     trace = load(path, zero_output=options.zero_output, limit=options.limit)  # type: ignore[arg-type]
     return under_load(trace, options, options.seed)
 

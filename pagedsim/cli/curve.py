@@ -98,7 +98,6 @@ def curve(
     from pagedsim.present.tables import console
     from pagedsim.trace import load
 
-    writable({"json": json, "figure": figure}, {target(trace): "the trace"}, 1)
     policies = _policies(policy)
     at = None if capacities is None else [whole("--capacities", c) for c in capacities.split(",")]
     share = _share("--warmup", warmup)
@@ -107,6 +106,7 @@ def curve(
     if "lfu" in policies and touch == "root":
         raise SpecError("--touch is root, which --policy lfu has not: it is there for lru and fifo")
     token_bytes, pool_tokens = _sized(model, gpu, tp, kv_dtype)
+    writable({"json": json, "figure": figure}, {target(trace): "the trace"}, 1)
     with busy(f"reading {trace}", no_color=no_color):
         read = load(trace, limit=limit)
         size = int(read.extra.get("block", 16)) if block is None else block

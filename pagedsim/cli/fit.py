@@ -54,14 +54,16 @@ def fit(
         raise SpecError("a roofline is of a model on a GPU: give both --model and --gpu")
     if kind == "roofline" and model is None:
         raise SpecError("--kind is roofline, which is of a model on a GPU: give --model and --gpu")
-    writable({"out": out, "json": json}, {target(str(log)): "the log"}, 1)
-    rows = read_steps(log)
-    source = fits.Log(log.name, _sha256(log))
-    found = [fits.fit_affine(rows, source)]
+    device = None
     if model is not None and gpu is not None:
         device = make_device(
             model, gpu, tp=tp, kv_dtype=kv_dtype, weights_dtype=weights_dtype, kv_tokens=1 << 20
         )
+    writable({"out": out, "json": json}, {target(str(log)): "the log"}, 1)
+    rows = read_steps(log)
+    source = fits.Log(log.name, _sha256(log))
+    found = [fits.fit_affine(rows, source)]
+    if device is not None:
         found.append(fits.fit_roofline(rows, source, device))
     chosen = next((f for f in found if f.kind == kind), min(found, key=lambda f: f.errors[0].mean))
     if out is not None:

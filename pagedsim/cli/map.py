@@ -6,6 +6,7 @@ import dataclasses
 import math
 import shlex
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -83,9 +84,10 @@ def _map(
         raise SpecError("there is nothing to write: give --out FILE.html (or --json FILE)")
     if out is not None:
         suffix(out, PAGES)
+    play, command = _ready(trace, allocator or [], options, from_, seconds)
     taken = {} if trace is None else inputs(trace, options)
     writable({"out": out, "json": options.json}, taken, 1)
-    scene, command = _scene(trace, allocator or [], options, from_, seconds)
+    scene = play()
     written = None
     if out is not None:
         from pagedsim.present import memory_map
@@ -100,12 +102,16 @@ def _map(
         console(no_color=options.no_color).print(summary(scene, out, written))
 
 
-def _scene(
+def _ready(
     trace: str | None, given: list[str], options: Options, from_s: float, seconds: float | None
-) -> tuple[Scene, str]:
-    """The scene, and the command that makes it again."""
+) -> tuple[Callable[[], Scene], str]:
+    """What reads the trace and plays the scene, and the command that makes it again.
+
+    What is wrong with the words is said before. SpecError.
+    """
     from pagedsim.analysis.scene.make import make_scene
     from pagedsim.analysis.scene.teaching import ALLOCATORS, teaching
+    from pagedsim.analysis.simulate import allocator_of
     from pagedsim.cli.like import masked
     from pagedsim.cli.runs import loaded, prepared
     from pagedsim.present.progress import Progress
@@ -115,16 +121,25 @@ def _scene(
         _only_for_traces(options)
         requests, setup = teaching()
         setup = dataclasses.replace(setup, engine=options.engine, check=options.check)
-        scene = make_scene(requests, given or ALLOCATORS, setup, from_s=from_s, seconds=seconds)
-        return scene, ""
+        for spec in given:
+            allocator_of(spec, setup)
+
+        def first_look() -> Scene:
+            return make_scene(requests, given or ALLOCATORS, setup, from_s=from_s, seconds=seconds)
+
+        return first_look, ""
     command = masked(shlex.join(["pagedsim", *sys.argv[1:]]))
     allocators, options, setup = prepared(given or _FIRST, (), options, command)
-    base = load(trace, zero_output=options.zero_output, limit=options.limit)  # type: ignore[arg-type]
-    requests = loaded(base, options, options.seed)
-    with Progress(len(base) * len(allocators), "replaying", no_color=options.no_color) as progress:
-        setup = dataclasses.replace(setup, progress=progress)
-        scene = make_scene(requests, allocators, setup, from_s=from_s, seconds=seconds)
-    return scene, command
+
+    def play() -> Scene:
+        base = load(trace, zero_output=options.zero_output, limit=options.limit)  # type: ignore[arg-type]
+        requests = loaded(base, options, options.seed)
+        total = len(base) * len(allocators)
+        with Progress(total, "replaying", no_color=options.no_color) as progress:
+            own = dataclasses.replace(setup, progress=progress)
+            return make_scene(requests, allocators, own, from_s=from_s, seconds=seconds)
+
+    return play, command
 
 
 def _only_for_traces(options: Options) -> None:

@@ -90,11 +90,11 @@ def _do(
     quiet, no_color = look
     out = console(no_color=no_color)
     out.quiet = quiet
-    writable(files, {} if trace is None else {target(trace): "the trace"}, 1)
     json, figure = files["json"], files["figure"]
     if name == "list":
         if trace is not None or quick or jobs > 1 or figure is not None:
             raise SpecError("list takes none of --trace, --quick, --jobs and --figure")
+        writable(files, {}, 1)
         write_json(json, [_row(one) for one in among])
         if json != "-":
             out.print(listing(among))
@@ -102,6 +102,7 @@ def _do(
     experiment = find(name, among)
     if trace is not None and not experiment.needs:
         raise SpecError(f"--trace: {experiment.name} needs no trace")
+    writable(files, {} if trace is None else {target(trace): "the trace"}, 1)
     traces = {} if trace is None else {experiment.needs: trace}
     with Progress(0, experiment.name, no_color=no_color) as bar:
         found = experiment.run(Bench(jobs=jobs, quick=quick, traces=traces, progress=bar.reach))

@@ -125,7 +125,6 @@ def _plan(
         raise SpecError("--find batch and --closed-loop contradict each other: give one")
     if tolerance < 0.001:
         raise SpecError(f"--tolerance is {tolerance:g}, must be a number >= 0.001 and <= 1")
-    check_files(trace, options)
     made, notes = configurations(
         options,
         allocator or [],
@@ -140,6 +139,7 @@ def _plan(
     for one in made:
         with suppress(DeviceError):  # said in its row; other errors are found before any run
             one.setup()
+    check_files(trace, options)
     with busy(f"reading {trace}", no_color=options.no_color):
         question = Question(
             load=offered(trace, options, rated=find != "batch"),

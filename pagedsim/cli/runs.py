@@ -1,7 +1,7 @@
 """From options to results: what `replay` and `compare` have in common.
 
-Whatever can be wrong with specs, limits and file names is found before the first step is
-simulated; files are written after the last.
+What is wrong with specs and limits is found first, then what would keep files from being written,
+then what is wrong with the trace; files are written after the last step is simulated.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def execute(
     """
     files = {**files, "json": options.json, "figure": options.figure, "report": options.report}
     files["perfetto"] = options.perfetto
-    writable(files, inputs(path, options), len(given or default) * (options.replicas or 1))
     command = masked(shlex.join(["pagedsim", *sys.argv[1:]]))
     allocators, options, setup = prepared(given, default, options, command)
+    writable(files, inputs(path, options), len(allocators) * (options.replicas or 1))
     base = load(path, zero_output=options.zero_output, limit=options.limit)  # type: ignore[arg-type]
     total = len(base) * len(allocators) * options.seeds
     with Progress(total, "replaying", no_color=options.no_color) as progress:

@@ -167,9 +167,10 @@ def size(
     no_color: NoColor = False,
 ) -> None:
     """How much KV a model on a GPU has room for, estimated, stated, or as vLLM sizes it."""
+    from pagedsim.cli.outputs import target, writable
     from pagedsim.device.device import make_device
     from pagedsim.device.sizing import size as size_device
-    from pagedsim.device.tables import find_model
+    from pagedsim.device.tables import find_gpu, find_model
     from pagedsim.files import write_json
     from pagedsim.present.sizing import show
 
@@ -184,6 +185,7 @@ def size(
             },
         )
         shape = find_model(model)
+        writable({"json": json}, {}, 1)
         available, limit, source = available_bytes(
             available_gib,
             shape,
@@ -236,9 +238,12 @@ def size(
     )
     if gpu is None:
         raise SpecError("give --gpu NAME, or --available-gib X to size as the engine does")
+    shape, card = find_model(model), find_gpu(gpu)
+    log = {} if engine_log is None else {target(str(engine_log)): "the engine's log"}
+    writable({"json": json}, log, 1)
     device = make_device(
-        model,
-        gpu,
+        shape,
+        card,
         tp=tp,
         pp=pp,
         kv_dtype=kv_dtype,

@@ -68,15 +68,17 @@ def run(
     from pagedsim.analysis.store import Store
     from pagedsim.analysis.sweep import sweep
     from pagedsim.analysis.sweep_grid import read_grid
+    from pagedsim.analysis.sweep_on import known
     from pagedsim.cli.sweep_cases import answer, cases, command
     from pagedsim.files import write_json
     from pagedsim.present.progress import Progress
     from pagedsim.present.sweeps import swept
     from pagedsim.present.tables import console
 
-    _writable(json, grid)
+    known(backend)
     if jobs is not None and backend != "local":
         raise SpecError(f"--jobs is {jobs}, but a cluster says itself how many it runs at once")
+    _writable(json, grid)
     found = cases(os.fspath(grid), read_grid(grid))
     with (
         _stoppable(),
@@ -116,9 +118,9 @@ def status(
     from pagedsim.present import sweeps
     from pagedsim.present.tables import console
 
+    _writable(json, None)
     store = Store(folder)
     planned = store.plan().cases
-    _writable(json, None)
     stands = list(summary(planned, store))
     failed = [
         (case, failure)
@@ -164,9 +166,9 @@ def collect(
         raise SpecError("collect: give --out FILE.parquet, --json FILE, or both")
     if out is not None and not out.endswith(".parquet"):
         raise SpecError(f"--out is {out}, must end in .parquet")
+    writable({"out": out, "json": json}, {}, 1)
     store = Store(folder)
     store.plan()
-    writable({"out": out, "json": json}, {}, 1)
     found = sweep_table.collect(store, defaults())
     if not found.rows:
         raise InputError(f"{folder}: there are no results yet")

@@ -52,8 +52,10 @@ def info(
     no_color: NoColor = False,
 ) -> None:
     """Rates, length percentiles, burstiness and ideal reuse of a trace."""
+    from pagedsim.cli.outputs import target, writable
     from pagedsim.trace import load, stats
 
+    writable({"json": json}, {target(file): "the trace"}, 1)
     with busy(f"reading {file}", no_color=no_color):
         trace = load(file, zero_output=zero_output, limit=limit)  # type: ignore[arg-type]
         found = stats.summary(trace, block)
@@ -98,9 +100,12 @@ def fetch(
     no_color: NoColor = False,
 ) -> None:
     """Download a public trace, check it and keep it; prints where it is."""
+    from pagedsim.cli.outputs import writable
     from pagedsim.present.progress import Progress
     from pagedsim.trace import fetch as public
 
+    public.public(name)
+    writable({"json": json}, {}, 1)
     with Progress(0, f"fetching {name}", bytes_=True, no_color=no_color) as bar:
         path = public.fetch(name, progress=bar.reach)
     source = public.SOURCES[name]
@@ -112,10 +117,12 @@ def fetch(
 @app.command("list")
 def list_(json: Json = None, quiet: Quiet = False, no_color: NoColor = False) -> None:
     """The traces that can be given by name."""
+    from pagedsim.cli.outputs import writable
     from pagedsim.trace import bundled, load
     from pagedsim.trace import fetch as public
     from pagedsim.trace.recipe import read
 
+    writable({"json": json}, {}, 1)
     rows: list[dict[str, Any]] = []
     for name in bundled.names():
         recipe = bundled.recipe(name)

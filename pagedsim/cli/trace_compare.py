@@ -43,8 +43,8 @@ def compare(
 
     if a == b == "-":
         raise SpecError("standard input can be one of the traces, not both")
-    writable({"json": json}, {target(a): "trace A", target(b): "trace B"}, 1)
     device = make_device(model or MODEL, gpu or GPU, tp=tp)
+    writable({"json": json}, {target(a): "trace A", target(b): "trace B"}, 1)
     with busy(f"comparing {b} with {a}", no_color=no_color):
         one, other = (load(source, limit=limit) for source in (a, b))
         longest = max(int((trace.prompt + trace.output).max()) for trace in (one, other))

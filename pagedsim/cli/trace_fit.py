@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -99,8 +100,9 @@ def make(
     from pagedsim.trace.make import make as made
 
     store.check(out)
+    read = _recipe(recipe, from_percentiles)
     apart(out, json)
-    said, notes = _recipe(recipe, from_percentiles)
+    said, notes = read()
     with busy(f"making {recipe or 'the trace'}", no_color=no_color):
         trace = made(said, seed=seed, requests=requests, scale=scale or 1.0)
         trace = replace(trace, notes=(*trace.notes, *notes))
@@ -109,8 +111,10 @@ def make(
     report(written(trace, out), json, written_line, quiet=quiet, no_color=no_color)
 
 
-def _recipe(name: str | None, percentiles: str | None) -> tuple[Recipe, tuple[str, ...]]:
-    """The recipe that is meant, and how what it lacks was filled in."""
+def _recipe(
+    name: str | None, percentiles: str | None
+) -> Callable[[], tuple[Recipe, tuple[str, ...]]]:
+    """What gives the recipe that is meant, and how what it lacks was filled in: reads its file."""
     from pagedsim.errors import SpecError
     from pagedsim.trace import bundled
     from pagedsim.trace.percentiles import EXAMPLE, recipe_of
@@ -120,13 +124,18 @@ def _recipe(name: str | None, percentiles: str | None) -> tuple[Recipe, tuple[st
     if (name is None) == (percentiles is None):
         raise SpecError(f"give either a recipe or --from-percentiles '{EXAMPLE}'")
     if percentiles is not None:
-        return recipe_of(percentiles, requests=_REQUESTS)
+        made = recipe_of(percentiles, requests=_REQUESTS)
+        return lambda: made
     assert name is not None
     path = Path(name)
-    place = path if path.exists() else bundled.recipe(name)
-    if place is None:
-        raise absent(name, "recipe", [each for each in bundled.names() if bundled.recipe(each)])
-    return read(place), ()
+
+    def from_file() -> tuple[Recipe, tuple[str, ...]]:
+        place = path if path.exists() else bundled.recipe(name)
+        if place is None:
+            raise absent(name, "recipe", [each for each in bundled.names() if bundled.recipe(each)])
+        return read(place), ()
+
+    return from_file
 
 
 def _fitted(found: dict[str, Any], console: Any) -> None:

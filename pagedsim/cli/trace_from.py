@@ -55,7 +55,6 @@ def from_(
     from pagedsim.trace.logs import read
 
     store.check(out)
-    apart(out, json)
     choices = read.Choices(
         mapping=_mapping(mapped or []),
         unit=time_unit,
@@ -66,6 +65,8 @@ def from_(
         skip_bad=skip_bad,
         drop_duplicates=drop_duplicates,
     )
+    choices.check()
+    apart(out, json)
     with Progress(read.size(logs), "reading logs", bytes_=True, no_color=no_color) as bar:
         found = read.from_logs(logs, choices, progress=bar)
     store.write(found.trace, out)

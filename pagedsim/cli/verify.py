@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,6 +73,8 @@ def verify(
 
     With --log, a trace is given instead: its replay and the engine's log, side by side over time.
     """
+    from pagedsim.cli.outputs import target, writable
+
     if log is not None:
         from pagedsim.cli.verify_log import LogOptions, verify_log
 
@@ -99,9 +100,8 @@ def verify(
     for name, value in (*given, ("offset", offset), ("figure", figure)):
         if value is not None:
             raise SpecError(f"--{name} needs --log")
-    for path in filter(None, (*recordings, trace)):
-        if json is not None and os.path.realpath(path) == os.path.realpath(json):
-            raise SpecError(f"--json: {json} is compared as well: give another name")
+    read = filter(None, (*recordings, trace))
+    writable({"json": json}, {target(path): "compared" for path in read}, 1)
     outcomes = _shown(recordings, trace, engine, quiet=quiet or json == "-", no_color=no_color)
     if json is not None:
         _write(json, outcomes)

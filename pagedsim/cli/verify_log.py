@@ -51,11 +51,12 @@ def verify_log(options: LogOptions) -> None:
     from pagedsim.present.tables import console
     from pagedsim.trace import load
 
-    read = None if options.events is None else read_kv_events(options.events)
+    _check_words(options)
     taken = {target(options.trace): "the trace", target(options.log): "the log"}
     if options.events is not None:
         taken[target(options.events)] = "the events"
     writable({"json": options.json, "figure": options.figure}, taken, 1)
+    read = None if options.events is None else read_kv_events(options.events)
     series = read_engine_series(options.log)
     arguments = read_engine_args(options.log)
     setup, allocator, notes = _setup(options, arguments, series.engine)
@@ -85,6 +86,20 @@ def verify_log(options: LogOptions) -> None:
         figures.save(logged(found), target(options.figure))
     if options.json != "-" and not options.quiet:
         show(found, console(no_color=options.no_color))
+
+
+def _check_words(options: LogOptions) -> None:
+    """SpecError for a name or a spec that there is not, before the log says what goes with it."""
+    from pagedsim.analysis.simulate import GPU, MODEL
+    from pagedsim.device.device import make_device
+    from pagedsim.device.tables import find_gpu, find_model
+    from pagedsim.specs import make_steptime
+
+    if options.model is not None:
+        find_model(options.model)
+    if options.gpu is not None:
+        find_gpu(options.gpu)
+    make_steptime(options.steptime, device=make_device(MODEL, GPU))
 
 
 def _setup(

@@ -60,8 +60,9 @@ def _whatif(
     from pagedsim.present.whatif import table
 
     ranks = metric(by)
-    check_files(trace, options)
     (present,), notes = configurations(options, [] if allocator is None else [allocator])
+    present.setup(concurrency=options.concurrency or 0)
+    check_files(trace, options)
     with busy(f"reading {trace}", no_color=options.no_color):
         requests = loaded(trace, options)
     found = _asked(present, requests, ranks, options, stack=stack, jobs=jobs, notes=notes)

@@ -83,6 +83,13 @@ def cached(name: str, sources: Mapping[str, Public] = SOURCES) -> Path | None:
     return path if whole else None
 
 
+def public(name: str, sources: Mapping[str, Public] = SOURCES) -> Public:
+    """What is known of a public trace; SpecError if there is none of that name."""
+    if name not in sources:
+        raise SpecError(f"{name}: no public trace of that name; there are: {', '.join(sources)}")
+    return sources[name]
+
+
 def fetch(
     name: str,
     sources: Mapping[str, Public] = SOURCES,
@@ -95,33 +102,31 @@ def fetch(
     Raises SpecError for an unknown name, InputError where the download fails or its checksum is
     wrong; then nothing is left behind.
     """
-    if name not in sources:
-        raise SpecError(f"{name}: no public trace of that name; there are: {', '.join(sources)}")
+    source = public(name, sources)
     there = cached(name, sources)
     if there is not None:
         return there
     import requests
 
     pooch = _pooch()
-    public = sources[name]
     place = folder()
     log = pooch.get_logger()
     level = log.level
     log.setLevel("WARNING")
     try:
-        (place / public.file).unlink(missing_ok=True)  # there, but broken
+        (place / source.file).unlink(missing_ok=True)  # there, but broken
         found = pooch.retrieve(
-            public.url,
-            f"sha256:{public.sha256}",
-            fname=public.file,
+            source.url,
+            f"sha256:{source.sha256}",
+            fname=source.file,
             path=place,
             downloader=pooch.HTTPDownloader(progressbar=_Told(progress) if progress else False),
         )
     except requests.RequestException as error:
         reason = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
-        raise InputError(f"{name}: the download failed: {reason} ({public.url})") from None
+        raise InputError(f"{name}: the download failed: {reason} ({source.url})") from None
     except ValueError:
-        text = f"sha256 of what {public.url} sent is not {public.sha256}"
+        text = f"sha256 of what {source.url} sent is not {source.sha256}"
         raise InputError(f"{name}: {text}; nothing was kept") from None
     except OSError as error:
         raise InputError(f"{name}: cannot write to {place}: {error.strerror or error}") from None
@@ -153,4 +158,4 @@ class _Told:
         """All of it is there."""
 
 
-__all__ = ["SOURCES", "Public", "cached", "fetch", "folder"]
+__all__ = ["SOURCES", "Public", "cached", "fetch", "folder", "public"]

@@ -57,6 +57,14 @@ class Choices:
     skip_bad: bool = False
     drop_duplicates: bool = False
 
+    def check(self) -> None:
+        """SpecError for what makes no sense, before any file is read."""
+        if self.unit is not None and self.unit not in UNITS:
+            raise SpecError(f"--time-unit is {self.unit}, must be {' or '.join(UNITS)}")
+        Names(self.mapping)  # complains of unknown fields
+        if self.chat_template is not None and self.tokenizer is None:
+            raise SpecError("--chat-template needs --tokenizer FILE")
+
 
 @dataclass(slots=True)
 class _Skipped:
@@ -99,11 +107,7 @@ def from_logs(
     InputError with file and line where a log cannot be read or recognised, SpecError for a choice
     that makes no sense. Neither holds any text of a log.
     """
-    if choices.unit is not None and choices.unit not in UNITS:
-        raise SpecError(f"--time-unit is {choices.unit}, must be {' or '.join(UNITS)}")
-    Names(choices.mapping)  # complains of unknown fields
-    if choices.chat_template is not None and choices.tokenizer is None:
-        raise SpecError("--chat-template needs --tokenizer FILE")
+    choices.check()
     tokenizer = None
     if choices.tokenizer is not None:
         tokenizer = Tokenizer(choices.tokenizer, choices.chat_template)

@@ -48,14 +48,14 @@ def bracket(
     at = limited(start)
     held = holds(at)
     up = held == harder_up
-    factor = FIRST
+    factor, end = FIRST, most if up else least
     while True:
         moved = limited(at * factor if up else at / factor)
-        if moved == at:
+        if moved == at and (math.isinf(end) or at in (0, limited(end))):
             return Bracket(at, None) if held else Bracket(None, at)
-        if holds(moved) != held:
+        if moved != at and holds(moved) != held:
             break
-        at, factor = moved, factor**2
+        at, factor = moved, factor**2  # what `snap` takes back is tried again from further away
     passes, fails = (at, moved) if held else (moved, at)
     while max(passes, fails) > (1 + tolerance) * min(passes, fails):
         middle = snap(math.sqrt(passes * fails))

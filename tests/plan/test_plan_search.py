@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pagedsim.analysis.plan_search import bracket, digits
@@ -39,6 +39,7 @@ def test_the_edge_lies_between_the_ends(
 
 
 @given(edge=st.integers(1, 400), start=st.integers(1, 400), up=st.booleans())
+@example(edge=1, start=1, up=True)
 def test_whole_numbers_end_side_by_side(edge: int, start: int, up: bool) -> None:
     passes, fails = bracket(
         lambda value: value < edge if up else value >= edge,

@@ -17,7 +17,7 @@ from typing import Any
 
 from pagedsim.engine.batch import Batch
 from pagedsim.engine.request import NEVER, STOPPED, Request
-from pagedsim.protocols import Allocator, SupportsExtend, SupportsFill, SupportsGroups, Usage
+from pagedsim.protocols import Allocator, SupportsExtend, SupportsFill, SupportsGroups
 
 _RANK = attrgetter("rank")
 _NOTHING = (0, 0)
@@ -75,7 +75,7 @@ class Rooms:
 
     def grow_all(self, wants: dict[Any, int]) -> bool:
         if not wants:
-            return self.grow_decoding(0) is not None
+            return self._grow_due(self.batch.clock.tick)
         needs = {seq: seq.base + count for seq, count in wants.items()}
         enough = 0 if self._fill is None else 1  # a block that is filled must be heard of too
         needy = [seq for seq, tokens in needs.items() if tokens > seq.given - enough]
@@ -86,7 +86,7 @@ class Rooms:
             if among and needy[0].rank < max(seq.rank for seq in among):
                 order = sorted({*among, *needy}, key=_RANK)
                 return all(self.grow(seq, needs.get(seq) or seq.computed + 1) for seq in order)
-        if self.grow_decoding(0) is None:
+        if not self._grow_due(self.batch.clock.tick):
             return False
         return all(self.grow(seq, needs[seq]) for seq in needy)
 
@@ -102,21 +102,34 @@ class Rooms:
         if self._fill is None:
             if asking is None:
                 return _NOTHING
+            if self._extend is not None:
+                self._looked = NOBODY
+                given = self._give(asking, tick)
+                return None if given < 0 else (given * self._block, 0)
+        elif asking is None and (tick + 1) % batch.period not in due:
+            return _NOTHING
+        before = self.allocator.usage()
+        if not self._grow_due(tick):
+            return None
+        after = self.allocator.usage()
+        if after[2:] != before[2:]:
+            return None
+        return after.held - before.held, after.cached - before.cached
+
+    def _grow_due(self, tick: int) -> bool:
+        """The same for the step at `tick`; whether nobody was refused."""
+        due, period = self.batch.due, self.batch.period
+        asking = due.get(tick % period)
+        if asking is not None:
             self._looked = NOBODY
             if self._extend is None:
-                return self._grow_each(list(asking), tick)
-            given = self._give(asking, tick)
-            return None if given < 0 else (given * self._block, 0)
-        full = (tick + 1) % batch.period
-        if asking is None and full not in due:
-            return _NOTHING
-        self._looked = NOBODY
-        before = self.allocator.usage()
-        if asking is not None and self._give(asking, tick) < 0:
-            return None
-        if full in due:
-            self._fill(self._filling(due[full], tick + 1))
-        return self._change(before)
+                return all(self.grow(seq, seq.base + tick + 1) for seq in list(asking))
+            if self._give(asking, tick) < 0:
+                return False
+        if self._fill is not None and (full := due.get((tick + 1) % period)) is not None:
+            self._looked = NOBODY
+            self._fill(self._filling(full, tick + 1))
+        return True
 
     def _give(self, due: dict[Request, None], tick: int) -> int:
         """A block to each of those `due` at `tick` who lack one; how many, -1 at a refusal."""
@@ -148,18 +161,6 @@ class Rooms:
             return list(due)
         room = self.allocator.room
         return [seq for seq in due if room(seq) == seq.base + tick]
-
-    def _grow_each(self, asking: list[Request], tick: int) -> tuple[int, int] | None:
-        before = self.allocator.usage()
-        if not all(self.grow(seq, seq.base + tick + 1) for seq in asking):
-            return None
-        return self._change(before)
-
-    def _change(self, before: Usage) -> tuple[int, int] | None:
-        after = self.allocator.usage()
-        if after[2:] != before[2:]:
-            return None
-        return after.held - before.held, after.cached - before.cached
 
     def decode(self, seq: Request) -> None:
         """`seq`, which ran, has all but one of its tokens computed."""

@@ -168,7 +168,7 @@ class HitsTheLastToken(PrefixPaged):
     """Nothing would be left to compute."""
 
     def hits(self, seq: Any) -> Any:
-        known = self._all_first[seq.keys(self.block)[: seq.tokens // self.block]]
+        known = self._firsts(seq.keys(self.block)[: seq.tokens // self.block])
         missing = np.flatnonzero(known < 0)
         return known[: missing[0]] if len(missing) else known
 

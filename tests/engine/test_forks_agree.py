@@ -209,6 +209,14 @@ def _the_prompt_is_enough(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("pagedsim.engine.forks.slots_of", lambda alike, known, block: 0)
 
 
+def _samples_leave_as_one(patch: pytest.MonkeyPatch) -> None:
+    """Who is preempted with others is taken to stand behind all that have grown."""
+    was = ForkState.width
+    patch.setattr(
+        ForkState, "width", lambda self, seq: 1 if seq in self.running else was(self, seq)
+    )
+
+
 def _beams_do_not_wait(patch: pytest.MonkeyPatch) -> None:
     was = Forks.arrive
 
@@ -229,6 +237,7 @@ def _beams_do_not_wait(patch: pytest.MonkeyPatch) -> None:
         _at_the_end,
         _only_the_prompt_is_common,
         _the_prompt_is_enough,
+        _samples_leave_as_one,
         _beams_do_not_wait,
     ],
 )

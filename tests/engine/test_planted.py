@@ -20,6 +20,8 @@ from pagedsim.engine.batch import Batch
 from pagedsim.engine.fast import FastEngine
 from pagedsim.engine.jump import Pricer
 from pagedsim.engine.recording import Recorder
+from pagedsim.engine.schedulers import orca as orca_module
+from pagedsim.engine.schedulers import vllm as vllm_module
 from pagedsim.engine.source import Source
 from pagedsim.engine.state import State
 from pagedsim.protocols import Load
@@ -396,6 +398,34 @@ def a_concurrency_sends_one_too_few(patch: pytest.MonkeyPatch) -> None:
 
 def test_a_sound_engine_is_not_found_wrong() -> None:
     hunt(60)
+
+
+@plant
+def the_first_of_the_batch_makes_room(patch: pytest.MonkeyPatch) -> None:
+    def grow_together(batch: Any, plan: Any, wants: dict[Any, int]) -> bool:
+        while not batch.grow_all(wants):
+            first = batch.running[0]
+            batch.preempt(first)
+            plan.preempted.append(first)
+            wants.pop(first, None)
+        return True
+
+    for module in (vllm_module, orca_module):
+        patch.setattr(module, "grow_together", grow_together)
+
+
+@plant
+def one_preemption_is_taken_to_be_enough(patch: pytest.MonkeyPatch) -> None:
+    def grow_together(batch: Any, plan: Any, wants: dict[Any, int]) -> bool:
+        if not batch.grow_all(wants):
+            last = batch.running[-1]
+            batch.preempt(last)
+            plan.preempted.append(last)
+            wants.pop(last, None)
+        return True
+
+    for module in (vllm_module, orca_module):
+        patch.setattr(module, "grow_together", grow_together)
 
 
 def hunt(most: int) -> None:

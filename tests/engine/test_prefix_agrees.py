@@ -174,13 +174,13 @@ def _no_fill(patch: pytest.MonkeyPatch) -> None:
 
 def _cached_stays(patch: pytest.MonkeyPatch) -> None:
     """In a jump, what is taken from the cache is not taken from its account."""
-    was = State._change
+    was = State.grow_decoding
 
-    def change(self: State, before: Any) -> Any:
-        found = was(self, before)
+    def grow(self: State, steps: int) -> Any:
+        found = was(self, steps)
         return found and (found[0], 0)
 
-    patch.setattr(State, "_change", change)
+    patch.setattr(State, "grow_decoding", grow)
 
 
 def _full_blocks_only_when_exceeded(patch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from mypy_extensions import mypyc_attr
 
 from pagedsim.engine.schedulers.bounds import at_least, full, share
+from pagedsim.engine.schedulers.together import grow_together
 from pagedsim.errors import SpecError
 from pagedsim.protocols import BatchView, Limit, Plan, View, batched
 
@@ -83,9 +84,12 @@ def decode(view: View, plan: Plan) -> None:
     waits for others.
     """
     batch = batched(view)
-    if batch is not None and not batch.prefilling and batch.grow_all({}):
-        plan.decoding = batch.decoding > 0
-        return
+    if batch is not None and not batch.prefilling:
+        done = grow_together(batch, plan, {})
+        plan.blocked = plan.blocked or bool(plan.preempted)
+        if done:
+            plan.decoding = batch.decoding > 0
+            return
     at = 0
     while at < len(view.running):
         seq = view.running[at]

@@ -6,8 +6,9 @@ computed, `tokens - computed`, and a shared budget limits the sum::
     running, in order of admission          then waiting, head of line only
     | 1 | 1 | 1 | chunk |  ...  ........... | chunk | chunk | ...         <= max_batched_tokens
 
-`_run` is the rule, O(running). `_run_at_once` does the same in O(prefilling) where the budget
-reaches everyone, so that order does not matter, and the engine can step the batch as a whole.
+`_run` is the rule, O(running). `_run_at_once` does the same in O(prefilling + who needs a block)
+where the budget reaches everyone, so that order does not matter, and the engine can step the batch
+as a whole.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from mypy_extensions import mypyc_attr
 
 from pagedsim.engine.schedulers.bounds import at_least, full, share
+from pagedsim.engine.schedulers.together import grow_together
 from pagedsim.errors import SpecError
 from pagedsim.protocols import BatchView, Limit, Plan, Sequence, View, batched
 
@@ -86,10 +88,11 @@ class Vllm:
         return plan
 
     def _run_at_once(self, view: View, plan: Plan, chunk: int) -> int | None:
-        """`_run` for the batch as a whole; None, with nothing planned, where that cannot be done.
+        """`_run` for the batch as a whole; None where that cannot be done, with nobody scheduled.
 
         The budget reaches all if it covers everyone's wants, or if only the last of the batch
-        gets less than it wants.
+        gets less than it wants. Under the priority policy a victim may stand before those that
+        have grown, so that one who is refused ends this.
         """
         batch = batched(view)
         if batch is None or (budget := self.max_batched_tokens - batch.decoding) < 0:
@@ -107,7 +110,8 @@ class Vllm:
                 want = budget
             wants[seq] = want
             budget -= want
-        if not batch.grow_all(wants):
+        fcfs = self.policy == "fcfs"
+        if not (grow_together(batch, plan, wants) if fcfs else batch.grow_all(wants)):
             return None
         plan.decoding = batch.decoding > 0
         plan.scheduled.update(wants)

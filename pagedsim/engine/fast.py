@@ -52,7 +52,7 @@ class FastEngine:
 
     `env`: a SimPy environment whose clock is whole ns; its other events bound a window as arrivals
     do, unless a `feed` (in the place of `source_of`) makes the source and is all that reaches this
-    engine. `observers` are shown every step (`engine.watch`).
+    engine. Without one it has its own. `observers` are shown every step (`engine.watch`).
     """
 
     def __init__(
@@ -74,14 +74,15 @@ class FastEngine:
         check_samples(trace, allocator, scheduler)
         self.env = simpy.Environment() if env is None else env
         self.trace, self.allocator, self.scheduler = trace, allocator, scheduler
-        self.forks = forks_of(trace, allocator, scheduler, max_len)
-        self.state = self.forks.state if self.forks else State(allocator, scheduler, max_len)
-        wide = None if self.forks is None else self.forks.wide
+        forks = self.forks = forks_of(trace, allocator, scheduler, max_len)
+        self.state = forks.state if forks else State(allocator, scheduler, max_len)
+        wide = forks.wide if forks else None
         self.source = (feed or source_of)(
             trace, allocator.longest, max_len, concurrency, closed_loop, int(self.env.now), wide
         )
+        self._shared = not (env is None and feed is None)  # others may put events into it
         peek: Callable[[], int | float] = self.env.peek
-        self._others = peek if feed is None else lambda: _FOR_EVER
+        self._others = peek if self._shared and feed is None else lambda: _FOR_EVER
         self.pricer = Pricer(steptime)
         self.recorder = Recorder()
         self.steps, self._fruitless, self._patience = 0, 0, fruitless_steps(max_len)
@@ -96,7 +97,6 @@ class FastEngine:
         self._order: list[Any] | None = None  # of the plan, unless it is the running order
         self._outcomes = Outcomes(trace)
         self._content = Content(trace)
-        forks = self.forks
         content, first = (forks.content, forks.first) if forks else (self._content, None)
         foresee(allocator, content, trace.prompt, self.source.refused_ns, first)
         columns = (trace.prompt, trace.output, trace.priority, trace.salt, self.source.end)
@@ -112,7 +112,7 @@ class FastEngine:
         return self.env.process(self._process())
 
     def _process(self) -> Generator[simpy.Event, Any, None]:
-        env, state, source = self.env, self.state, self.source
+        env, state, source, shared = self.env, self.state, self.source, self._shared
         now = int(env.now)
         while True:
             state.now_ns = now
@@ -124,19 +124,19 @@ class FastEngine:
                 )
                 if self.steps > before:
                     now = state.now_ns
-                    if env.peek() < now:
+                    if shared and env.peek() < now:
                         yield env.timeout(now - env.now)
                     continue
             if state.running or state.waiting:
                 step, steps, duration = self._window()
                 now += duration
-                if env.peek() <= now:  # somebody else has something to do before that
+                if shared and env.peek() <= now:  # somebody else has something to do before that
                     yield env.timeout(now - env.now)
                 state.now_ns = now
                 self._complete(step, steps)
             elif (arrival := source.next_ns()) is not None:
                 now = arrival
-                if env.peek() <= now:
+                if shared and env.peek() <= now:
                     yield env.timeout(now - env.now)
             else:
                 break

@@ -21,17 +21,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pagedsim.analysis import series
+from pagedsim.analysis import inside, series
 from pagedsim.analysis.results import GROUP_TERMS, TERMS
 from pagedsim.analysis.span import first_arrival
-from pagedsim.engine.recording import BLOCKED, Recording, Start, Window
+from pagedsim.engine.recording import BLOCKED, Recording, Window
 from pagedsim.protocols import Int64
 
 COLUMNS = (*TERMS, "batch")
 GROUP_COLUMNS = (*GROUP_TERMS, "batch")
 CHUNK = 1 << 18  # windows whose stretches are in memory at once
 
-_AT = {name: at for at, name in enumerate(Window._fields)}
+_AT = {name: at for at, name in enumerate(inside.COLUMNS)}
 
 
 class Outline(NamedTuple):
@@ -105,11 +105,14 @@ def stretches(recording: Recording) -> Iterator[tuple[Int64, Int64]]:
     for first in range(0, len(recording.windows), CHUNK):
         windows = series.rows_of(recording, first, first + CHUNK)
         low, high = np.searchsorted(starts[:, 0], (first, first + len(windows)))
-        yield _of_windows(windows, starts[low:high], first, recording.capacity)
+        steady = inside.steady(recording, slice(first, first + CHUNK))
+        yield _of_windows(windows, steady, starts[low:high], first, recording.capacity)
 
 
-def _of_windows(windows: Int64, starts: Int64, first: int, capacity: int) -> tuple[Int64, Int64]:
-    heads = np.zeros((len(windows), len(Start._fields)), np.int64)
+def _of_windows(
+    windows: Int64, steady: dict[str, Int64], starts: Int64, first: int, capacity: int
+) -> tuple[Int64, Int64]:
+    heads = np.zeros((len(windows), starts.shape[1]), np.int64)
     heads[:, 0] = np.arange(first, first + len(windows))
     heads[:, 2] = 0
     every = np.concatenate((heads, starts))
@@ -118,9 +121,9 @@ def _of_windows(windows: Int64, starts: Int64, first: int, capacity: int) -> tup
     fresh[1:] = (every[1:, :2] != every[:-1, :2]).any(axis=1)
     begins = np.flatnonzero(fresh)
     of, offset, at = every[begins, 0] - first, every[begins, 1], every[begins, 2]
-    taken = np.cumsum(np.add.reduceat(every[:, 3:], begins, axis=0), axis=0)
+    sums = np.cumsum(np.add.reduceat(every, begins, axis=0), axis=0)
     opens = np.flatnonzero(offset == 0)  # nothing is taken in a window's first step
-    held, internal, cached = (taken - taken[opens[of]]).T
+    amounts = inside.amounts_of(sums - sums[opens[of]])
     window = windows[of]
     last = np.append(offset[1:], 0) - 1  # offset of a stretch's last step
     ends = np.append(at[1:], 0)
@@ -128,18 +131,17 @@ def _of_windows(windows: Int64, starts: Int64, first: int, capacity: int) -> tup
     last[closes] = windows[:, _AT["steps"]] - 1
     ends[closes] = windows[:, _AT["end_ns"]] - windows[:, _AT["start_ns"]]
     blocked = window[:, _AT["limit"]] >= BLOCKED
+    terms = (TERMS if windows.shape[1] == len(Window._fields) else GROUP_TERMS)[:-1]
     both = []
     for step in (offset, last):
-        grown = step * window[:, _AT["sequences"]]
-        live = window[:, _AT["live"]] + grown
-        reserved = window[:, _AT["reserved"]] + held - internal - grown
-        external = window[:, _AT["external"]] - np.where(blocked, held + cached, 0)
-        used: tuple[Int64, ...] = (
-            *(live, reserved, window[:, _AT["internal"]] + internal),
-            *(external, window[:, _AT["cached"]] + cached),
-        )
-        used += tuple(window[:, len(_AT) :].T)  # of groups of layers, whose windows are steps
-        both.append(np.stack([*used, capacity - sum(used), window[:, _AT["batch"]]], axis=1))
+        now = window.copy()
+        for name, more in steady.items():
+            now[:, _AT[name]] += step * more[of]
+        for name, amount in amounts.items():
+            now[:, _AT[name]] += amount
+        now[:, _AT["external"]] -= np.where(blocked, inside.from_free(amounts), 0)
+        used = [now[:, _AT[name]] for name in terms]
+        both.append(np.stack([*used, capacity - sum(used), now[:, _AT["batch"]]], axis=1))
     rows = np.stack(both, axis=1).reshape(-1, both[0].shape[1])
     times = np.stack((at, ends), axis=1) + window[:, [_AT["start_ns"]]]
     return times.reshape(-1), rows

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from pagedsim.engine.recording import BLOCKED, Apart, Recording, Start, Status, Window
+from pagedsim.analysis import inside
+from pagedsim.engine.recording import BLOCKED, Recording, Status, Window
 from pagedsim.errors import ContractError
 from pagedsim.files import write_whole
 from pagedsim.protocols import Int64, Limit, Load, StepTime, SupportsMany, SupportsRamp
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     Columns: TypeAlias = dict[str, Int64 | pl.Series]
 
-_AT = {name: at for at, name in enumerate((*Window._fields, *Apart._fields))}
+_AT = {name: at for at, name in enumerate(inside.COLUMNS)}
 CHUNK = 1 << 16  # rows that are in memory at once as a frame
 
 _TIMES = ("admitted_ns", "first_token_ns", "finish_ns")
@@ -31,11 +32,12 @@ _COUNTS = ("generated", "hit", "resumed_hit", "preemptions", "recomputed")
 
 
 def rows_of(recording: Recording, first: int = 0, last: int | None = None) -> Int64:
-    """The windows [first, last) as recorded; with groups of layers the columns of `Apart` too."""
+    """The windows [first, last) as recorded; with groups of layers their other two terms too."""
     windows = recording.windows[first:last]
     if not len(recording.grouped):
         return windows
-    return np.concatenate((windows, recording.grouped[first:last]), axis=1)
+    terms = recording.grouped[first:last, : len(inside.APART)]
+    return np.concatenate((windows, terms), axis=1)
 
 
 def steps(
@@ -69,15 +71,13 @@ def expanded(recording: Recording, steptime: StepTime | None, first: int, last: 
     bases = ends - counts  # row of each window's first step
     out: Int64 = np.repeat(windows, counts, axis=0)
     j = np.arange(len(out)) - np.repeat(bases, counts)
-    grown = j * out[:, _AT["sequences"]]
-    for name in ("pairs", "context", "live"):
-        out[:, _AT[name]] += grown
-    held, internal, cached = _taken(recording, first, last, bases, counts)
-    out[:, _AT["held"]] += held
-    out[:, _AT["internal"]] += internal
-    out[:, _AT["cached"]] += cached
-    out[:, _AT["reserved"]] += held - internal - grown
-    out[:, _AT["external"]] -= np.where(out[:, _AT["limit"]] >= BLOCKED, held + cached, 0)
+    for name, more in inside.steady(recording, slice(first, last)).items():
+        out[:, _AT[name]] += j * np.repeat(more, counts)
+    amounts = _taken(recording, first, last, bases, counts)
+    for name, amount in amounts.items():
+        out[:, _AT[name]] += amount
+    blocked = out[:, _AT["limit"]] >= BLOCKED
+    out[:, _AT["external"]] -= np.where(blocked, inside.from_free(amounts), 0)
     _times_of_steps(out, windows, bases, steptime)
     out[:, _AT["step"]] += j
     out[:, _AT["steps"]] = 1
@@ -85,20 +85,20 @@ def expanded(recording: Recording, steptime: StepTime | None, first: int, last: 
     return out
 
 
-def _taken(recording: Recording, first: int, last: int, bases: Int64, counts: Int64) -> list[Int64]:
-    """Slots held, never to be filled, and cached, that each step has more than its first."""
-    starts = recording.starts
-    window = starts[:, Start._fields.index("window")]
-    starts = starts[(window >= first) & (window < last)]
-    window, offset, _, *amounts = starts.T
-    rows = bases[window - first] + offset
-    found = []
-    for amount in amounts:
+def _taken(
+    recording: Recording, first: int, last: int, bases: Int64, counts: Int64
+) -> dict[str, Int64]:
+    """By column what each step has more than its first by what was taken on the way."""
+    window, offset, _, amounts = inside.taken(recording)
+    within = (window >= first) & (window < last)
+    rows = bases[window[within] - first] + offset[within]
+    found = {}
+    for name, amount in amounts.items():
         sums = np.zeros(int(counts.sum()), np.int64)
-        np.add.at(sums, rows, amount)
+        np.add.at(sums, rows, amount[within])
         np.cumsum(sums, out=sums)
         before = np.where(bases > 0, sums[bases - 1], 0)  # nothing is taken in a first step
-        found.append(sums - np.repeat(before, counts))
+        found[name] = sums - np.repeat(before, counts)
     return found
 
 
@@ -151,7 +151,7 @@ def idle(rows: Int64, capacity: int) -> Int64:
 
 
 def column(rows: Int64, name: str, capacity: int) -> Int64:
-    """A column of `Window`, or of `Apart` where there is one, by its name, or ``"idle"``."""
+    """A column of `inside.COLUMNS` by its name, or ``"idle"``."""
     return idle(rows, capacity) if name == "idle" else rows[:, _AT[name]]
 
 
@@ -201,7 +201,7 @@ def _write(path: str | os.PathLike[str], frames: Iterator[pl.DataFrame]) -> None
 def _steps_frame(rows: Int64, capacity: int) -> pl.DataFrame:
     import polars as pl
 
-    names = (*Window._fields, *Apart._fields)[: rows.shape[1]]
+    names = inside.COLUMNS[: rows.shape[1]]
     columns: Columns = {name: rows[:, i] for i, name in enumerate(names)}
     limit = rows[:, _AT["limit"]]
     frame = pl.DataFrame(columns)

@@ -22,14 +22,12 @@ from functools import cached_property
 
 import numpy as np
 
-from pagedsim.analysis import integrals, series
+from pagedsim.analysis import inside, integrals, series
 from pagedsim.analysis.results import GROUP_TERMS, TERMS
-from pagedsim.engine.recording import BLOCKED, Recording, Start, Window
+from pagedsim.engine.recording import BLOCKED, Recording
 from pagedsim.protocols import Int64, StepTime
 
-_AT = {name: at for at, name in enumerate(Window._fields)}
-_GROWN = frozenset(("pairs", "context", "live"))  # by `sequences` a step
-_TAKEN = frozenset(("held", "internal", "cached"))  # as `Start` rows say
+_AT = {name: at for at, name in enumerate(inside.COLUMNS)}
 _OF_A_STEP = frozenset(("step", "steps", "start_ns", "end_ns", "ramp_ns"))
 
 
@@ -46,16 +44,22 @@ class Timed:
         self._recording, self._steptime, self._span = recording, steptime, span
         windows = series.rows_of(recording)
         took = windows[:, _AT["end_ns"]] - windows[:, _AT["start_ns"]]
-        inside = self._inside(windows)
-        whole = (inside == took) & (inside > 0)
+        within = self._inside(windows)
+        whole = (within == took) & (within > 0)
         parts = [windows[whole]]
-        for at in np.flatnonzero((inside > 0) & ~whole).tolist():
+        for at in np.flatnonzero((within > 0) & ~whole).tolist():
             steps = series.expanded(recording, steptime, at, at + 1)
             parts.append(steps[self._inside(steps) > 0])
         self.rows: Int64 = np.concatenate(parts)
         self.weights = self._inside(self.rows)
-        within = whole[recording.starts[:, Start._fields.index("window")]]
-        self._starts = recording.starts[within]
+        self._ramp_ns = recording.column("ramp_ns")[whole]
+        self._steady = {name: more[whole] for name, more in inside.steady(recording).items()}
+        window, _, at_ns, amounts = inside.taken(recording)
+        kept = whole[window]
+        of = window[kept]
+        self._blocked = recording.column("limit")[of] >= BLOCKED
+        self._left_ns = took[of] - at_ns[kept]  # of what is taken: until its window ends
+        self._taken = {name: amount[kept] for name, amount in amounts.items()}
 
     def _inside(self, rows: Int64) -> Int64:
         return integrals.overlap(rows[:, _AT["start_ns"]], rows[:, _AT["end_ns"]], self._span)
@@ -90,40 +94,27 @@ class Timed:
         if name == "idle":
             others = [name for name in self.terms if name != "idle"]
             return self.capacity * self.busy_ns - sum(map(self.integral, others))
-        first = integrals.integral(self.column(name), self.weights)
-        if name in _GROWN:
-            return first + self._growth
-        if name in _TAKEN:
-            return first + self._taken(name)
-        if name == "reserved":
-            return first + self._taken("held") - self._taken("internal") - self._growth
+        found = integrals.integral(self.column(name), self.weights)
+        if name in self._steady:
+            found += _signed(self._steady[name], self._ramp_ns)
+        if name in self._taken:
+            found += _signed(self._taken[name], self._left_ns)
         if name == "external":
-            return first - self._taken("held", blocked=True) - self._taken("cached", blocked=True)
-        return first
-
-    @cached_property
-    def _growth(self) -> int:
-        """Σ j · sequences · ns of step j."""
-        return integrals.integral(self.column("sequences"), self.column("ramp_ns"))
-
-    def _taken(self, name: str, *, blocked: bool = False) -> int:
-        """Σ slots taken within windows · the ns for which they then are; of blocked ones only."""
-        starts, windows = self._starts, self._recording.windows
-        of = starts[:, Start._fields.index("window")]
-        if blocked:
-            there = windows[of, _AT["limit"]] >= BLOCKED
-            starts, of = starts[there], of[there]
-        slots = starts[:, Start._fields.index(name)]
-        began = windows[of, _AT["start_ns"]] + starts[:, Start._fields.index("at_ns")]
-        left = windows[of, _AT["end_ns"]] - began
-        more, less = slots.clip(0), (-slots).clip(0)  # what is cached may become fewer
-        return integrals.integral(more, left) - integrals.integral(less, left)
+            gained = inside.from_free(self._taken)[self._blocked]
+            found -= _signed(gained, self._left_ns[self._blocked])
+        return found
 
     def steps(self) -> Iterator[tuple[Int64, Int64]]:
         """Chunks of the steps inside, and the ns of each; ContractError as `series.steps`."""
         for rows in series.steps(self._recording, self._steptime):
             weights = self._inside(rows)
             yield rows[weights > 0], weights[weights > 0]
+
+
+def _signed(values: Int64, weights: Int64) -> int:
+    """Σ values · weights, exact; what is reserved or cached may become less."""
+    more, less = values.clip(0), (-values).clip(0)
+    return integrals.integral(more, weights) - integrals.integral(less, weights)
 
 
 __all__ = ["Timed"]

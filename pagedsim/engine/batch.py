@@ -20,6 +20,7 @@ from bisect import bisect_left, insort
 from heapq import heappop, heappush
 from operator import attrgetter
 
+from pagedsim.engine.reach import FOR_EVER, Reach
 from pagedsim.engine.request import NEVER, STOPPED, Clock, Request
 
 _RANK = attrgetter("rank")
@@ -45,6 +46,8 @@ class Batch:
         self.due: dict[int, dict[Request, None]] = {}  # none is empty; each in running order
         self.mixed = NEVER  # a tick at which some who are due then have their room already
         self.uneven = False  # whether somebody may have more than a block ahead
+        self.reaches: list[Reach] = []  # of the windows of those that decode
+        self.until = FOR_EVER  # a tick that no window of many steps may pass
 
     # Membership: O(log running), and a list's shift of pointers.
 
@@ -78,6 +81,8 @@ class Batch:
             return
         self.unplace(seq)
         self.decoding -= 1
+        for reach in self.reaches:
+            reach.leave(seq.base, self.clock.tick)
         base = seq.base + self.clock.tick
         self.stored -= base
         seq.base = base
@@ -92,12 +97,17 @@ class Batch:
         self.stored += seq.base
         seq.base -= self.clock.tick
         seq.clock = self.clock
+        for reach in self.reaches:
+            reach.enter(seq.base, self.clock.tick)
         self._time(seq)
         self.place(seq)
 
     def hold_back(self, seq: Request) -> None:
         """The clock has moved, but `seq`, which has `given` room, was not in that step."""
         self.unplace(seq)
+        for reach in self.reaches:
+            reach.leave(seq.base, self.clock.tick)
+            reach.enter(seq.base - 1, self.clock.tick)
         seq.base -= 1
         self.stored -= 1
         self._time(seq)
@@ -115,11 +125,12 @@ class Batch:
         self.stored += steps * self.decoding
 
     def steps_left(self) -> int:
-        """Whole steps until the next one of those that decode finishes, at its end."""
+        """Whole steps until the next one of those that decode finishes, at its end, or `until`."""
         heap = self._last
         while heap[0][2].last != heap[0][0]:
             heappop(heap)
-        return heap[0][0] - self.clock.tick
+        last = heap[0][0]
+        return (last if last < self.until else self.until) - self.clock.tick
 
     def finished(self) -> list[Request]:
         """Those that decode and have just finished, in running order; they leave."""

@@ -18,9 +18,9 @@ from typing import Any
 
 import simpy
 
+from pagedsim.engine.account import terms
 from pagedsim.engine.forks import forks_of, in_turn
 from pagedsim.engine.glide import glide
-from pagedsim.engine.grouped import account_of
 from pagedsim.engine.jump import Pricer, jump
 from pagedsim.engine.outcomes import Outcomes, recorded
 from pagedsim.engine.recording import BLOCKED, Recorder, Recording
@@ -28,7 +28,7 @@ from pagedsim.engine.request import Request
 from pagedsim.engine.sampling import check_samples
 from pagedsim.engine.source import Source, source_of
 from pagedsim.engine.state import State
-from pagedsim.engine.step import Step, load_of, step_of, without_done
+from pagedsim.engine.step import Step, load_of, step_of
 from pagedsim.engine.watch import Watch
 from pagedsim.errors import ContractError
 from pagedsim.protocols import (
@@ -91,8 +91,7 @@ class FastEngine:
         self._progress = progress
         self._hold = isinstance(scheduler, SupportsHold) and scheduler.hold
         self._done: list[Request] = []  # finished members of a batch that is held as a whole
-        self._grouped = account_of(allocator)  # with it every step is a window of its own
-        steady = isinstance(scheduler, SupportsSteady) and scheduler.steady and not self._grouped
+        steady = isinstance(scheduler, SupportsSteady) and scheduler.steady
         self._steady: SupportsSteady | None = scheduler if steady else None  # type: ignore[assignment]
         self._order: list[Any] | None = None  # of the plan, unless it is the running order
         self._outcomes = Outcomes(trace)
@@ -166,26 +165,9 @@ class FastEngine:
         if self._watch is not None:
             self._watch.begin(self.steps, plan)
         load = load_of(step, state.batch)
-        if self._grouped is not None:
-            duration = self.pricer.one(load)
-            began = (self.steps, 1, now, now + duration, len(state.running), *load)
-            self._grouped.record(self.recorder, began, step, plan, state.running, self._done)
-            return step, 1, duration
-        usage = held, cached, shared, lost = self.allocator.usage()
-        stored, spill = state.batch.stored + decoding, state.spill
-        if state.prefilling:
-            stored += sum(others.values()) + sum(seq.base for seq in state.prefilling)
-        if shared and self._done:  # what the done share with others is theirs no longer
-            shared, reserved = without_done(step, state, stored)
-            spill = held - lost - (stored - shared) - reserved
-        live = stored - shared
-        reserved = held - lost - live - spill
-        free = self.allocator.capacity - held - cached
-        if live < 0 or reserved < 0 or free < 0:
-            raise ContractError(
-                f"step {self.steps}: live {live}, reserved {reserved}, internal {spill}, free "
-                f"{free}: none may be negative ({type(self.allocator).__name__}, {usage})"
-            )
+        live, reserved, spill, lost, cached, shared, held, free = terms(
+            state, decoding, others, self.steps, step if self._done else None
+        )
         alone = decoding and not (others or behind or plan.preempted)
         if alone and self._steady and not state.head_stirs():
             horizon = self._horizon()
@@ -200,6 +182,8 @@ class FastEngine:
             (self.steps, steps, now, now + duration, len(state.running), *load,
              live, reserved, spill, external, cached, shared, ramp_ns, held, limit)
         )  # fmt: skip
+        if state.groups is not None:
+            self.recorder.add_apart(state.groups.apart)
         return step, steps, duration
 
     def _glides(self) -> bool:

@@ -7,12 +7,16 @@ the next window, and the scheduler is not called; it has promised as much (`Supp
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from pagedsim.engine.account import terms
 from pagedsim.engine.jump import Pricer, jump
 from pagedsim.engine.recording import Recorder
 from pagedsim.engine.request import Request
 from pagedsim.engine.state import State
 from pagedsim.protocols import Limit, Load
+
+_NOBODY: dict[Any, int] = {}
 
 
 def glide(
@@ -30,19 +34,15 @@ def glide(
     `finish` is called at the end of each window that somebody finishes at. Returns the number of
     the next step.
     """
-    batch, allocator, capacity = state.batch, state.allocator, state.allocator.capacity
+    batch, groups = state.batch, state.groups
     while batch.decoding:
         now = state.now_ns
         until = horizon()
-        if until <= 0 or state.grow_decoding(0) is None:
+        if until <= 0 or not state.grow_all({}):
             break
-        decoding, spill = batch.decoding, state.spill
+        decoding = batch.decoding
         stored = batch.stored + decoding
-        held, cached, shared, lost = allocator.usage()
-        live = stored - shared
-        reserved = held - lost - live - spill
-        if live < 0 or reserved < 0 or held + cached > capacity:
-            break  # planning this step finds the same, and says what is wrong
+        live, reserved, spill, lost, cached, shared, held, _ = terms(state, decoding, _NOBODY, step)
         load = Load(decoding, 0, decoding, stored, stored)
         steps, duration, ramp_ns = jump(state, pricer, recorder, load, until)
         end = now + duration
@@ -50,6 +50,8 @@ def glide(
             (step, steps, now, end, decoding, decoding, 0, decoding, stored, stored,
              live, reserved, spill, lost, cached, shared, ramp_ns, held, Limit.ARRIVALS)
         )  # fmt: skip
+        if groups is not None:
+            recorder.add_apart(groups.apart)
         step += steps
         state.now_ns = end
         batch.advance(steps)

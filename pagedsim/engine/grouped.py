@@ -4,114 +4,205 @@ What is held is counted by the allocator (`GroupBlocks`), what is stored follows
 sequence has come: with w bytes a token and group, and page p of a group's block::
 
     stored    Σ groups  w · (Σ tokens stored - tokens of entries given back) - p · shared
-    reserved  Σ sequences, groups  w · (what its last block will still take)
-    internal  held pages - stored - reserved            live   stored - outside, and all states
+    outside   Σ windows  w · (Σ first read - tokens of entries given back), of shared blocks once
+    internal  Σ sequences, groups  w · (what its last block will never take)
+    reserved  held pages - stored - states - internal     live   stored - outside, and all states
 
-Blocks that are shared are full, and stored in by all who hold them.
+Blocks that are shared are full, and stored in by all who hold them. The sums are kept as sequences
+come, move and go (`engine.reach`, `Rooms.spill`), so a step costs O(groups), and inside a window of
+many steps each adds the same to what is live and outside, until a window begins to move.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
-from pagedsim.engine.recording import BLOCKED, Recorder
-from pagedsim.engine.step import Step
+from pagedsim.engine.batch import Batch
+from pagedsim.engine.reach import FOR_EVER, Reach
+from pagedsim.engine.request import Request
+from pagedsim.engine.step import Step, stored_after
 from pagedsim.errors import ContractError
-from pagedsim.protocols import Allocator, LayerGroup, Narrow, Plan, SupportsGroups
+from pagedsim.protocols import Allocator, GroupBlocks, LayerGroup, Narrow, SupportsGroups, Usage
 
 
-class Terms(NamedTuple):
-    """Bytes of a step, right after its allocations; `free` is not parted yet."""
+class Part(NamedTuple):
+    """Layers with one window, and bytes of a token in all of them."""
 
-    live: int
-    reserved: int
-    internal: int
-    cached: int
+    reach: Reach
+    layers: Narrow
+    token: int
+
+
+class Weights(NamedTuple):
+    """Bytes that a block of a group counts for."""
+
+    page: int  # held or cached
     padding: int
-    outside: int
-    free: int
+    stored: int  # given back: so much less is stored
+    outside: int  # and so much less is outside
+    state: bool
 
 
 class GroupAccount:
-    """Counts an allocator with groups; O(sequences that run · groups with windows) a step."""
+    """Counts an allocator with groups, whose sequences run in `batch`."""
 
-    def __init__(self, allocator: Any) -> None:
+    def __init__(self, allocator: Any, batch: Batch) -> None:
         self._allocator: SupportsGroups = allocator
+        self.covered = self._allocator.covered
         self._usage = cast(Allocator, allocator).usage
         self._capacity = cast(Allocator, allocator).capacity
-        self._sizes: dict[int, int] = {}  # tokens of a block -> bytes a token of such groups
-        for group in allocator.groups:
-            if group.kind != "state":
-                size = self._sizes.get(group.block, 0)
-                self._sizes[group.block] = size + group.token_bytes
-
-    def record(
-        self,
-        recorder: Recorder,
-        began: tuple[int, ...],
-        step: Step,
-        plan: Plan,
-        running: list[Any],
-        done: list[Any],
-    ) -> None:
-        """Add the row of one step, which begins with `began`: its number, time, batch and load."""
-        terms = self.terms(step, running, done, began[0])
-        held, _, shared, _ = self._usage()
-        external, limit = (terms.free, BLOCKED) if plan.blocked else (0, 0)
-        row = (terms.live, terms.reserved, terms.internal, external, terms.cached, shared, 0, held)
-        recorder.add((*began, *row, plan.limit + limit))
-        recorder.add_apart((terms.padding, terms.outside))
-
-    def terms(self, step: Step, running: list[Any], done: list[Any], number: int) -> Terms:
-        """Of the planned `step`, whose blocks are taken; `done` still hold theirs."""
-        allocator = self._allocator
-        held, keys, _, _ = self._usage()
-        pages = states = cached = padding = 0
-        for group, count in zip(allocator.groups, allocator.group_blocks(), strict=True):
-            pages += count.held * group.page_bytes
-            cached += count.cached * group.page_bytes
-            padding += (count.held + count.cached) * (allocator.block_bytes - group.page_bytes)
-            if group.kind == "state":
-                states += count.held * group.page_bytes
-        after = stored_after(step, running)
-        reserved = 0
-        for seq, tokens in zip(running, after, strict=True):
-            reach = allocator.covered(seq)
-            for size, token in self._sizes.items():
-                end = -(-reach // size) * size
-                reserved += max(0, min(end, seq.final) - tokens) * token
-        if done:
-            stored, states, outside = self._distinct(running, after)
-        else:
-            stored, outside = self._stored(sum(after)), allocator.out_of_windows(running)
-        live = stored + states - outside
-        internal = pages - stored - states - reserved
-        free = self._capacity - held - keys
-        if min(live, reserved, internal, outside, free) < 0:
-            raise ContractError(
-                f"step {number}: live {live}, reserved {reserved}, internal {internal}, outside "
-                f"{outside}, free {free} bytes: none may be negative ({type(allocator).__name__})"
+        self._batch = batch
+        self._groups = self._allocator.groups
+        self._token = sum(group.token_bytes for group in self._groups)
+        self._parts = _parts(self._groups)
+        batch.reaches = [part.reach for part in self._parts]
+        self._weights: list[Weights] = []
+        wide = self._allocator.block_bytes
+        sizes: dict[int, int] = {}  # tokens of a block -> bytes a token of such groups
+        for group in self._groups:
+            state = group.kind == "state"
+            page, token = group.page_bytes, group.token_bytes
+            windows = token if group.window else sum(each.token_bytes for each in group.narrow)
+            self._weights.append(
+                Weights(page, wide - page, group.block * token, group.block * windows, state)
             )
-        return Terms(live, reserved, internal, cached, padding, outside, free)
+            if not state:
+                sizes[group.block] = sizes.get(group.block, 0) + token
+        self._sizes = list(sizes.items())
+        self._widest = max(sizes, default=1)
+        # Of sequences that are done and held with their batch:
+        self._kept: dict[Request, list[int]] = {}  # a group: entries given back, or states
+        self._done = [0] * len(self._groups)  # the same of all
+        self.apart = (0, 0, 0, 0)  # the row of `Apart` of what `terms` counted last
 
-    def _stored(self, tokens: int) -> int:
-        """Bytes of distinct stored tokens, where all that hold blocks run."""
-        stored = 0
-        for group, count in zip(
-            self._allocator.groups, self._allocator.group_blocks(), strict=True
-        ):
-            if group.kind != "state":
-                stored += group.token_bytes * (tokens - count.gone * group.block)
-                stored -= group.page_bytes * count.shared
-        return stored
+    # What `Rooms` notes of single sequences.
 
-    def _distinct(self, running: list[Any], after: list[int]) -> tuple[int, int, int]:
-        """Stored, states and outside, where others hold blocks too. O(blocks held)."""
-        stored, outside, states = dict[int, int](), dict[int, int](), 0
-        for seq, tokens in zip(running, after, strict=True):
+    def spill(self, seq: Request) -> int:
+        """Bytes of its last blocks that a running `seq` will never fill."""
+        reach, final = self.covered(seq), seq.final
+        if reach + self._widest <= final:
+            return 0
+        spilt = 0
+        for size, token in self._sizes:
+            end = -(-reach // size) * size
+            if end > final:
+                spilt += (end - final) * token
+        return spilt
+
+    def keep(self, seq: Request) -> int:
+        """`seq` is done and keeps its blocks: their bytes."""
+        pages, kept = 0, []
+        for weights, table in zip(self._weights, self._allocator.tables(seq), strict=True):
+            there = sum(1 for block in table if block)
+            pages += there * weights.page
+            kept.append(there if weights.state else len(table) - there)
+        self._kept[seq] = kept
+        self._done = [one + more for one, more in zip(self._done, kept, strict=True)]
+        return pages
+
+    def release(self, seq: Request) -> None:
+        """`seq` holds nothing any more."""
+        if seq in self._kept:
+            kept = self._kept.pop(seq)
+            self._done = [one - less for one, less in zip(self._done, kept, strict=True)]
+
+    # What is held by all.
+
+    def blocks(self) -> tuple[GroupBlocks, ...]:
+        """What each group has now."""
+        return self._allocator.group_blocks()
+
+    def change(
+        self, usage: Usage, blocks: tuple[GroupBlocks, ...], internal: int
+    ) -> tuple[int, ...] | None:
+        """The amounts of a row of `Start` since those were; empty where nothing has changed.
+
+        None where more has changed than what sequences hold alone.
+        """
+        pages = cached = padding = stored = outside = 0
+        for weights, was, now in zip(self._weights, blocks, self.blocks(), strict=True):
+            held, kept, gone = now.held - was.held, now.cached - was.cached, now.gone - was.gone
+            if now.shared != was.shared or (weights.state and held):
+                return None
+            pages += held * weights.page
+            cached += kept * weights.page
+            padding += (held + kept) * weights.padding
+            stored -= gone * weights.stored
+            outside -= gone * weights.outside
+        reserved = pages - stored - internal
+        held = self._usage().held - usage.held
+        found = (held, internal, cached, reserved, padding, outside)
+        return found if any(found) else ()
+
+    def terms(
+        self, spill: int, decoding: int, others: dict[Any, int], number: int, ended: Step | None
+    ) -> tuple[int, int, int, int, int, int, int, int]:
+        """What `engine.account.terms` says; `apart` has the rest.
+
+        O(groups + others), but O(running) where what a window leaves behind is shared. Sets
+        ``batch.until``, for what each step adds is the same up to there.
+        """
+        batch = self._batch
+        usage, blocks = self._usage(), self.blocks()
+        tokens = batch.stored + decoding + sum(others.values())
+        tokens += sum(seq.base for seq in batch.prefilling)
+        stored, outside, leaving, steps = self._token * tokens, *self._first_reads()
+        pages = states = cached = padding = 0
+        shared = mixed = False
+        for weights, count, done in zip(self._weights, blocks, self._done, strict=True):
+            pages += count.held * weights.page
+            cached += count.cached * weights.page
+            padding += (count.held + count.cached) * weights.padding
+            if weights.state:
+                states += (count.held - done) * weights.page
+                continue
+            stored -= (count.gone - done) * weights.stored + count.shared * weights.page
+            outside -= (count.gone - done) * weights.outside
+            if count.shared:
+                shared = True
+                mixed = mixed or weights.outside > 0
+        if shared and self._kept:
+            assert ended is not None
+            stored, states, outside, reserved = self._distinct(ended)
+            spill, steps = pages - stored - states - reserved, 1
+        elif mixed:
+            outside, steps = self._allocator.out_of_windows(batch.running), 1
+        live = stored + states - outside
+        reserved = pages - stored - states - spill
+        free = self._capacity - usage.held - usage.cached
+        if min(live, reserved, spill, outside, free) < 0:
+            raise ContractError(
+                f"step {number}: live {live}, reserved {reserved}, internal {spill}, outside "
+                f"{outside}, free {free} bytes: none may be negative "
+                f"({type(self._allocator).__name__})"
+            )
+        batch.until = batch.clock.tick + steps
+        self.apart = (padding, outside, self._token * decoding - leaving, leaving)
+        return live, reserved, spill, 0, cached, usage.shared, usage.held, free
+
+    def _first_reads(self) -> tuple[int, int, int]:
+        """Bytes that no window of the running reads again, what a step adds, for how many."""
+        tick, prefilling = self._batch.clock.tick, self._batch.prefilling
+        outside, leaving, steps = 0, 0, FOR_EVER
+        for reach, layers, token in self._parts:
+            read = reach.first_reads(tick)
+            for seq in prefilling:
+                read += layers.first_read(seq.base)
+            outside += token * read
+            leaving += token * reach.moving
+            steps = min(steps, reach.steps(tick))
+        return outside, leaving, steps
+
+    def _distinct(self, step: Step) -> tuple[int, int, int, int]:
+        """Stored, states, outside and reserved, where others hold blocks too. O(blocks held)."""
+        stored, outside, states, reserved = dict[int, int](), dict[int, int](), 0, 0
+        running = self._batch.running
+        for seq, tokens in zip(running, stored_after(step, running), strict=True):
+            reach = self.covered(seq)
+            for size, token in self._sizes:
+                reserved += token * (min(-(-reach // size) * size, seq.final) - tokens)
             tables = self._allocator.tables(seq)
-            for group, table in zip(self._allocator.groups, tables, strict=True):
+            for group, table in zip(self._groups, tables, strict=True):
                 if group.kind == "state":
                     states += len(table) * group.page_bytes
                     continue
@@ -127,24 +218,17 @@ class GroupAccount:
                             for part in parts
                         )
                         outside[block] = min(outside.get(block, out), out)
-        return sum(stored.values()), states, sum(outside.values())
+        return sum(stored.values()), states, sum(outside.values()), reserved
 
 
-def account_of(allocator: Allocator) -> GroupAccount | None:
-    """None for an allocator whose layers are all alike."""
-    return GroupAccount(allocator) if isinstance(allocator, SupportsGroups) else None
+def _parts(groups: tuple[LayerGroup, ...]) -> list[Part]:
+    """Layers whose windows are alike, of all groups."""
+    tokens: dict[tuple[str, int], int] = {}
+    for group in groups:
+        for each in (group,) if group.window else group.narrow:
+            key = (each.kind, each.window)
+            tokens[key] = tokens.get(key, 0) + each.token_bytes
+    return [Part(Reach(*key), Narrow(*key, token), token) for key, token in tokens.items()]
 
 
-def stored_after(step: Step, running: Iterable[Any]) -> list[int]:
-    """Tokens that each of `running` has stored at the end of `step`."""
-    behind = set(step.behind)
-    decodes = step.decoding > 0
-    return [
-        seq.computed + (1 if decodes and seq not in behind else 0)
-        if seq.decoding
-        else seq.base + step.others.get(seq, 0)
-        for seq in running
-    ]
-
-
-__all__ = ["GroupAccount", "account_of"]
+__all__ = ["GroupAccount"]

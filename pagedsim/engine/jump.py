@@ -83,14 +83,13 @@ def jump(
             watch.next_ends(elapsed)
         at = tick + steps
         if at % period in due or (fills and (at + 1) % period in due):
-            spill = state.spill
             grown = state.grow_decoding(steps)
             stirs = grown is not None and state.head_stirs()
             if grown is None or (stirs and not state.head_first):
                 break
-            held, cached = grown
-            if held or cached or state.spill != spill:
-                starts += (window, steps, elapsed, held, state.spill - spill, cached)
+            if grown:
+                starts += (window, steps, elapsed)
+                starts += grown
         if not prices:
             portion = min(4 * portion, left - steps, _MANY)
             more = steps * sequences

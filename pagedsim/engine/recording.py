@@ -8,7 +8,8 @@ window of one step::
     | allocate |--------- compute ---------| yield, finish, release |
 
 In a longer one only lengths change: step j (0, 1, …) has ``j · sequences`` more pairs, context and
-live slots than the first, and holds what `Start` rows add. Nobody joins, leaves or is preempted.
+live slots than the first (with groups of layers as many live bytes as `Apart` says), and holds what
+`Start` rows add. Nobody joins, leaves or is preempted.
 
 All columns are int64. ``live + reserved + internal + external + cached + idle = capacity``; with
 groups of layers ``padding + outside`` as well (`Apart`).
@@ -56,7 +57,8 @@ class Start(NamedTuple):
     """Slots taken inside a window after its first step.
 
     They count from step `offset` on, which begins `at_ns` after the window. `held`, `internal` and
-    `cached` are what is added, in slots.
+    `cached` are what is added, in slots; what of `held` is not internal is reserved. With groups of
+    layers the columns of `StartApart` follow.
     """
 
     window: int
@@ -67,15 +69,29 @@ class Start(NamedTuple):
     cached: int
 
 
-class Apart(NamedTuple):
-    """Two terms more of a model with several groups of layers, whose slots are bytes.
+class StartApart(NamedTuple):
+    """The rest of a `Start` with groups of layers: what is added of these, in bytes.
 
-    One row a window, each of one step. `padding`: what blocks of narrow groups, held or cached,
-    lose to the widest. `outside`: held for tokens that no layer of the group will read again.
+    All that is added of terms was free before. What is live goes on growing as it did.
+    """
+
+    reserved: int
+    padding: int
+    outside: int
+
+
+class Apart(NamedTuple):
+    """What a window has more with groups of layers, whose slots are bytes; one row a window.
+
+    `padding`: what blocks of narrow groups, held or cached, lose to the widest. `outside`: held for
+    tokens that no layer of the group will read again. In a window of many steps each has
+    `live_step` more live and `outside_step` more outside than the one before, both less reserved.
     """
 
     padding: int
     outside: int
+    live_step: int
+    outside_step: int
 
 
 BLOCKED = 4  # added to Window.limit
@@ -125,7 +141,7 @@ class Requests:
 class Recording:
     """All that one run recorded. `windows` is int64[windows, 19], columns as in `Window`.
 
-    `grouped` is int64[windows, 2], columns as in `Apart`; without rows where all layers are alike.
+    `grouped` is int64[windows, 4], columns as in `Apart`; without rows where all layers are alike.
     `token_bytes`: slots that a token takes in all groups, 0 where a slot is a token.
     """
 
@@ -173,9 +189,10 @@ class Recorder:
 
         They are the buffers themselves, so nothing can be added from then on.
         """
+        more = len(StartApart._fields) if self._grouped else 0
         return {
             "windows": _table(self._windows, len(Window._fields)),
-            "starts": _table(self._starts, len(Start._fields)),
+            "starts": _table(self._starts, len(Start._fields) + more),
             "grouped": _table(self._grouped, len(Apart._fields)),
         }
 
@@ -193,6 +210,7 @@ __all__ = [
     "Refusal",
     "Requests",
     "Start",
+    "StartApart",
     "Status",
     "Window",
 ]

@@ -121,7 +121,7 @@ def grouped_window_of(engine: Any, plan: Plan, load: Load, duration: int) -> tup
     external = free if plan.blocked else 0
     terms = (live, reserved, internal, external, cached, shared, 0, held, _limit(plan))
     window = Window._make((*_began(engine, plan, load, duration), *terms))
-    return window, Apart(padding, outside)
+    return window, Apart(padding, outside, 0, 0)
 
 
 def _began(engine: Any, plan: Plan, load: Load, duration: int) -> tuple[int, ...]:

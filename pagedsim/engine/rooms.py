@@ -16,11 +16,12 @@ from operator import attrgetter
 from typing import Any
 
 from pagedsim.engine.batch import Batch
+from pagedsim.engine.grouped import GroupAccount
 from pagedsim.engine.request import NEVER, STOPPED, Request
 from pagedsim.protocols import Allocator, SupportsExtend, SupportsFill, SupportsGroups
 
 _RANK = attrgetter("rank")
-_NOTHING = (0, 0)
+_NOTHING: tuple[int, ...] = ()
 NOBODY: tuple[Any, int] = (None, 0)
 
 
@@ -29,19 +30,21 @@ class Rooms:
 
     def __init__(self, allocator: Allocator) -> None:
         self.allocator = allocator
-        equal = allocator if isinstance(allocator, SupportsExtend) else None
+        grouped = allocator if isinstance(allocator, SupportsGroups) else None
+        alike = isinstance(allocator, SupportsExtend) and grouped is None
+        equal: Any = allocator if alike else None
         self._extend = None if equal is None else equal.extend
         self._block = 0 if equal is None else equal.block
         self.batch = Batch(self._block)
         self.spill = 0
         self._spills: dict[int, int] = {}  # by tick, what is spilt when who is due gets a block
         self._served = NEVER  # a tick at which all who are due have their block
-        self.fills = isinstance(allocator, SupportsFill) and allocator.fills
+        self.fills = alike and isinstance(allocator, SupportsFill) and allocator.fills
         self._fill = allocator.fill if self.fills else None  # type: ignore[attr-defined]
-        windowed = isinstance(allocator, SupportsGroups) and allocator.windowed
-        self._trim = allocator.trim if windowed else None  # type: ignore[attr-defined]
+        self._trim = grouped.trim if grouped is not None and grouped.windowed else None
+        self.groups = None if grouped is None else GroupAccount(allocator, self.batch)
         self._looked = NOBODY  # who was looked up, and its hit, as long as nothing has changed
-        self._freed = False  # whether growing has given slots back since `State.forget`
+        self._freed = False  # whether growing has given slots back since a plan looked at the head
 
     def room(self, seq: Any) -> int:
         """Tokens that a running `seq` can store without asking again."""
@@ -52,25 +55,34 @@ class Rooms:
 
     def grow(self, seq: Any, tokens: int) -> bool:
         room = self.room(seq)
-        if tokens < room or (tokens == room and self._fill is None):
+        enough = tokens < room or (tokens == room and self._fill is None)
+        if enough and (self._trim is None or not self._ahead(seq, tokens - 1)):
             return True
         self._looked = NOBODY
-        if self._extend is not None:
-            if not self.allocator.grow(seq, tokens):
-                return False
-        else:
-            if self._trim is not None:
-                computed = seq.base if seq.clock is STOPPED else tokens - 1  # at a later step too
-                self._freed = self._trim(seq, computed) or self._freed
-            before = self.allocator.usage().held
-            if not self.allocator.grow(seq, tokens):
-                return False
-            if self.allocator.usage().held < before:
-                self._freed = True  # of two copies one was given back
+        if self._extend is None:
+            return self._grow(seq, tokens, seq.computed)
+        if not self.allocator.grow(seq, tokens):
+            return False
         if self._block and seq.clock is not STOPPED:
             self._moved(seq, room, self.batch.clock.tick)
         else:
             self.fit(seq, tokens)
+        return True
+
+    def _ahead(self, seq: Request, tokens: int) -> bool:
+        """Whether more than `tokens` were asked for: what a window leaves may go within `room`."""
+        return self.groups is not None and self.groups.covered(seq) > tokens
+
+    def _grow(self, seq: Request, tokens: int, computed: int) -> bool:
+        """`grow` beyond the room of `seq`, which has so many computed by then."""
+        if self._trim is not None:
+            self._freed = self._trim(seq, computed) or self._freed
+        before = self.allocator.usage().held
+        if not self.allocator.grow(seq, tokens):
+            return False
+        if self.allocator.usage().held < before:
+            self._freed = True  # of two copies one was given back
+        self.fit(seq, tokens)
         return True
 
     def grow_all(self, wants: dict[Any, int]) -> bool:
@@ -90,11 +102,11 @@ class Rooms:
             return False
         return all(self.grow(seq, needs[seq]) for seq in needy)
 
-    def grow_decoding(self, steps: int) -> tuple[int, int] | None:
+    def grow_decoding(self, steps: int) -> tuple[int, ...] | None:
         """A token more of room to those who must ask for it in the step `steps` from now, in order.
 
-        Returns by how many slots what is held and what is cached have grown. None at the first
-        refusal, or where anything else has changed; what was done stays done.
+        Returns the amounts of a row of `Start`, nothing where all are 0. None at the first refusal,
+        or where anything else has changed; what was done stays done.
         """
         batch = self.batch
         tick, due = batch.clock.tick + steps, batch.due
@@ -104,17 +116,26 @@ class Rooms:
                 return _NOTHING
             if self._extend is not None:
                 self._looked = NOBODY
+                spill = self.spill
                 given = self._give(asking, tick)
-                return None if given < 0 else (given * self._block, 0)
+                if given < 0:
+                    return None
+                spill = self.spill - spill
+                return (given * self._block, spill, 0) if given or spill else _NOTHING
         elif asking is None and (tick + 1) % batch.period not in due:
             return _NOTHING
-        before = self.allocator.usage()
+        before, spill, groups = self.allocator.usage(), self.spill, self.groups
+        blocks = () if groups is None else groups.blocks()
         if not self._grow_due(tick):
             return None
+        spill = self.spill - spill
+        if groups is not None:
+            return groups.change(before, blocks, spill)
         after = self.allocator.usage()
         if after[2:] != before[2:]:
             return None
-        return after.held - before.held, after.cached - before.cached
+        held, cached = after[0] - before[0], after[1] - before[1]
+        return (held, spill, cached) if held or cached or spill else _NOTHING
 
     def _grow_due(self, tick: int) -> bool:
         """The same for the step at `tick`; whether nobody was refused."""
@@ -123,7 +144,9 @@ class Rooms:
         if asking is not None:
             self._looked = NOBODY
             if self._extend is None:
-                return all(self.grow(seq, seq.base + tick + 1) for seq in list(asking))
+                return all(
+                    self._grow(seq, seq.base + tick + 1, seq.base + tick) for seq in list(asking)
+                )
             if self._give(asking, tick) < 0:
                 return False
         if self._fill is not None and (full := due.get((tick + 1) % period)) is not None:
@@ -164,6 +187,8 @@ class Rooms:
 
     def decode(self, seq: Request) -> None:
         """`seq`, which ran, has all but one of its tokens computed."""
+        if self._trim is not None and self._ahead(seq, seq.base):
+            seq.given = seq.base
         self.batch.decode(seq)
         if self._block and seq.given < seq.final:
             self._spills_later(seq)
@@ -191,6 +216,10 @@ class Rooms:
         block = self._block
         room = -(-tokens // block) * block if block else self.allocator.room(seq)
         spill = room - seq.final if room > seq.final else 0
+        if self.groups is not None:
+            spill = self.groups.spill(seq)
+            if self._ahead(seq, tokens):
+                room = tokens  # so it asks at every step
         self.spill += spill - seq.spill
         seq.spill = spill
         if seq.clock is STOPPED:
@@ -203,12 +232,14 @@ class Rooms:
     def release(self, seq: Request) -> None:
         self._looked = NOBODY
         self.allocator.release(seq)
+        if self.groups is not None:
+            self.groups.release(seq)
         self.spill -= seq.spill
         seq.given = seq.spill = 0
 
     def keep(self, seq: Request) -> None:
         """`seq` is done, but all that it holds stays held, and none of it will be filled."""
-        room = self.allocator.room(seq)
+        room = self.allocator.room(seq) if self.groups is None else self.groups.keep(seq)
         self.spill += room - seq.spill
         seq.spill = room
 

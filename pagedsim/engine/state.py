@@ -32,6 +32,7 @@ class State(Rooms):
         self._headroom: dict[float, int] = {}
         self.head_first = isinstance(scheduler, SupportsSteady) and scheduler.head_first
         self.seen = NOBODY  # whose hit a plan asked for last, and what it was
+        self._refused_at = 0  # slots that were held when somebody was refused last
 
     # What a scheduler sees and does.
 
@@ -55,6 +56,9 @@ class State(Rooms):
             self.seen = (seq, hit)
         self._looked = NOBODY
         if not self.allocator.admit(seq, tokens, whole=whole, spare=spare):
+            if self.groups is not None:
+                self._freed = False  # what was given back before that was not enough
+                self._refused_at = self.allocator.usage().held
             return False
         if self.waiting[0] is seq:
             del self.waiting[0]
@@ -76,12 +80,17 @@ class State(Rooms):
     def head_stirs(self) -> bool:
         """Whether the head of the queue could fare otherwise than when the plan looked at it.
 
-        It could if it would hit more or less by now, or if growing has given slots back.
+        It could if it would hit more or less by now, or if growing has given slots back. Windows do
+        that all the time: who hits nothing fares the same as long as no less is held.
         """
         who, hit = self.seen
         if who is None or not self.waiting or self.waiting[0] is not who:
             return False
-        return self._freed or self.allocator.cached(who) != hit
+        if self._freed and (hit or self.groups is None):
+            return True
+        if self._freed and self.allocator.usage().held < self._refused_at:
+            return True
+        return self.allocator.cached(who) != hit
 
     def width(self, seq: Any) -> int:
         return 1

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from pagedsim.engine.batch import Batch
 from pagedsim.engine.request import Request
-from pagedsim.engine.state import State
-from pagedsim.protocols import Load, Plan, SupportsSlots
+from pagedsim.protocols import Load, Plan
 
 
 class Step(NamedTuple):
@@ -47,21 +45,16 @@ def load_of(step: Step, batch: Batch) -> Load:
     return Load(step.decoding + len(step.others), prefills, tokens, pairs, context)
 
 
-def without_done(step: Step, state: State, stored: int) -> tuple[int, int]:
-    """What those that run share with each other, and what is reserved for them. O(stored).
-
-    For batches that are held as a whole: what the done share with others is theirs no longer.
-    """
-    allocator = state.allocator
-    assert isinstance(allocator, SupportsSlots), "sharing without slots to show"
-    parts, reserved = [], 0
-    for seq in state.running:
-        decodes = seq.decoding and step.decoding > 0 and seq not in step.behind
-        have = seq.computed + (1 if decodes else step.others.get(seq, 0))
-        parts.append(allocator.slots(seq)[:have])
-        reserved += max(0, min(allocator.room(seq), seq.final) - have)
-    distinct = len(np.unique(np.concatenate(parts))) if parts else 0
-    return stored - distinct, reserved
+def stored_after(step: Step, running: Iterable[Any]) -> list[int]:
+    """Tokens that each of `running` has stored at the end of `step`."""
+    behind = set(step.behind)
+    decodes = step.decoding > 0
+    return [
+        seq.computed + (1 if decodes and seq not in behind else 0)
+        if seq.decoding
+        else seq.base + step.others.get(seq, 0)
+        for seq in running
+    ]
 
 
-__all__ = ["Step", "load_of", "step_of", "without_done"]
+__all__ = ["Step", "load_of", "step_of", "stored_after"]

@@ -117,7 +117,8 @@ class SupportsGroups(Protocol):
         """Give back what no layer will read again with `computed` stored; whether any is free now.
 
         An engine calls it with the `computed` of a step before each `grow` of that step, and what
-        was given back stays so if `grow` is refused. As long as `room` suffices there is nothing.
+        was given back stays so if `grow` is refused. As long as `room` suffices there is nothing,
+        unless more was asked for (`covered`) than that step stores.
         """
         ...
 

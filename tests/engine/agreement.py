@@ -6,8 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from pagedsim.engine.recording import Recording, Requests, Window
+from pagedsim.engine.recording import BLOCKED, Recording, Requests, Window
 from pagedsim.protocols import Load
+
+GROUP_START = (
+    "window", "offset", "at_ns", "held", "internal", "cached", "reserved", "padding", "outside",
+)  # fmt: skip
 
 
 class Odd:
@@ -48,6 +52,8 @@ class Fixed:
 
 def expand(recording: Recording, price: Any) -> list[dict[str, int]]:
     """A row a step from rows of windows: an oracle that shares no code with the report."""
+    if len(recording.grouped):
+        return expand_groups(recording, price)
     starts: dict[int, list[list[int]]] = {}
     for row in recording.starts.tolist():
         starts.setdefault(row[0], []).append(row)
@@ -96,6 +102,43 @@ def expand(recording: Recording, price: Any) -> list[dict[str, int]]:
         offsets = [row[1] for row in starts.pop(index, [])]
         assert all(0 < offset < window.steps for offset in offsets), "a start outside its window"
     assert not starts, "a start of no window"
+    return steps
+
+
+def expand_groups(recording: Recording, price: Any) -> list[dict[str, int]]:
+    """The same with groups of layers, whose slots are bytes; two terms more."""
+    starts = [dict(zip(GROUP_START, row, strict=True)) for row in recording.starts.tolist()]
+    terms = ("reserved", "internal", "cached", "padding", "outside")
+    steps = []
+    rows = zip(recording.windows.tolist(), recording.grouped.tolist(), strict=True)
+    for index, (values, (padding, outside, live_step, outside_step)) in enumerate(rows):
+        window = Window(*values)
+        step = window._asdict() | {"padding": padding, "outside": outside, "steps": 1, "ramp_ns": 0}
+        inside = [start for start in starts if start["window"] == index]
+        assert all(0 < start["offset"] < window.steps for start in inside)
+        step["end_ns"], ramp = window.start_ns, 0
+        for j in range(window.steps):
+            if j:
+                for name in ("pairs", "context"):
+                    step[name] += window.sequences
+                step["live"] += live_step
+                step["outside"] += outside_step
+                step["reserved"] -= live_step + outside_step
+                step["step"] += 1
+            for start in inside:
+                if start["offset"] == j:
+                    assert window.start_ns + start["at_ns"] == step["end_ns"]
+                    for name in (*terms, "held"):
+                        step[name] += start[name]
+            used = step["live"] + sum(step[name] for name in terms)
+            step["external"] = recording.capacity - used if window.limit >= BLOCKED else 0
+            assert j or step["external"] == window.external
+            duration = price(Load(*(step[name] for name in Load._fields)))
+            step["start_ns"], step["end_ns"] = step["end_ns"], step["end_ns"] + duration
+            ramp += j * duration
+            steps.append(step.copy())
+        assert (step["end_ns"], ramp) == (window.end_ns, window.ramp_ns)
+    assert all(0 <= start["window"] < len(recording.windows) for start in starts)
     return steps
 
 

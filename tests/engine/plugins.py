@@ -137,6 +137,20 @@ class Shared:
         return Usage(len(users) * self._block, len(self._kept) * self._block, shared)
 
 
+class NoMore:
+    """An allocator with groups of layers, of which nothing is seen but what both contracts ask."""
+
+    def __init__(self, allocator: Any) -> None:
+        self.capacity, self.longest = allocator.capacity, allocator.longest
+        self.groups, self.block_bytes = allocator.groups, allocator.block_bytes
+        self.windowed = allocator.windowed
+        self.cached, self.admit, self.grow = allocator.cached, allocator.admit, allocator.grow
+        self.release, self.room, self.usage = allocator.release, allocator.room, allocator.usage
+        self.trim, self.tables, self.covered = allocator.trim, allocator.tables, allocator.covered
+        self.group_blocks = allocator.group_blocks
+        self.out_of_windows = allocator.out_of_windows
+
+
 class ShortestFirst:
     """The shortest known sequence first, in the batch and in the queue, past whom cannot join."""
 

@@ -178,7 +178,7 @@ def _cached_stays(patch: pytest.MonkeyPatch) -> None:
 
     def grow(self: State, steps: int) -> Any:
         found = was(self, steps)
-        return found and (found[0], 0)
+        return found and (*found[:2], 0)
 
     patch.setattr(State, "grow_decoding", grow)
 

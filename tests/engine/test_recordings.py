@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from agreement import Fixed, assert_equal, expand
 
-from pagedsim.alloc.paged import Paged
+from pagedsim.analysis.recorded import read_recording
+from pagedsim.analysis.recorded_pool import config_of, pool_of
 from pagedsim.analysis.verify import verify
 from pagedsim.engine.fast import FastEngine
 from pagedsim.engine.reference import ReferenceEngine
@@ -28,6 +29,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "golden"
 APC_OFF = sorted(path.name for path in (FOLDER / "vllm").glob("*__apc_off_*.jsonl.gz"))
 SEQS4 = "uniq200_burst__apc_on_seqs4.jsonl.gz"  # no hits, no preemption
 RECORDED = sorted(path.name for path in (FOLDER / "vllm").glob("*.jsonl.gz"))
+SLIDING = [name for name in RECORDED if "sliding" in name]
 TAMPERED = "uniq200__apc_off_tight.jsonl.gz"
 
 ENGINES = ["fast", "reference"]
@@ -56,7 +58,7 @@ def test_the_recordings_are_there() -> None:
     assert len(APC_OFF) == 5
     assert SEQS4 not in APC_OFF
     assert len(RECORDED) == 25
-    assert sum("sliding" in name for name in RECORDED) == 3
+    assert len(SLIDING) == 3
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -72,16 +74,16 @@ def test_a_recording_agrees_in_every_field(name: str, engine: str) -> None:
     assert set(outcome.fields) == fields
 
 
-@pytest.mark.parametrize("name", [*APC_OFF, SEQS4])
+@pytest.mark.parametrize("name", [*APC_OFF, SEQS4, *SLIDING])
 def test_a_recording_agrees_with_jumps_on(name: str) -> None:
     """Without an observer, in as few windows as may be, the same is recorded."""
     header, *recorded = lines(name)
-    config = header["config"]
+    config, recorded_run = header["config"], read_recording(FOLDER / "vllm" / name)
     runs = []
     for engine in (FastEngine, ReferenceEngine):
         made = engine(
             load(trace_of(name)),
-            Paged(config["num_gpu_blocks"], block=config["block_size"]),
+            pool_of(recorded_run, config_of(recorded_run)),
             Vllm(
                 max_seqs=config["max_num_seqs"],
                 max_batched_tokens=config["max_num_batched_tokens"],

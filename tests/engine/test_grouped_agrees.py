@@ -29,9 +29,9 @@ def test_fast_equals_reference(run: tuple[Any, ...]) -> None:
 
 
 SHARES = {
-    "padding": 35, "outside": 20, "hits": 5, "preempted": 15, "blocked": 25, "shared": 8,
+    "padding": 35, "outside": 20, "hits": 5, "preempted": 15, "blocked": 25, "shared": 5,
     "cached": 10, "internal": 20, "evicted": 5, "several": 40, "state": 1, "refused": 2,
-    "jumps": 40, "starts": 30, "moves": 20,
+    "jumps": 25, "starts": 15, "moves": 15,
 }  # fmt: skip
 
 

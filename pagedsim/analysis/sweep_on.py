@@ -85,7 +85,9 @@ def _installed(module: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         said = f"backend {extra} needs what is not installed ({error})"
-        raise SpecError(f"{said}: pip install 'pagedsim[{extra}]'") from None
+        raise SpecError(
+            f"{said}: pip install 'pagedsim[{extra}]', or '.[{extra}]' in a clone"
+        ) from None
 
 
 __all__ = ["cluster", "killed", "known"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pagedsim.cli.options import Options, number, with_options
+from pagedsim.cli.values import Allocators
 from pagedsim.errors import SpecError
 
 if TYPE_CHECKING:
@@ -36,15 +37,7 @@ def _from(text: str | float) -> float:
 def _map(
     options: Options,
     trace: Annotated[str | None, typer.Argument(metavar="TRACE", help=_TRACE)] = None,
-    allocator: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allocator",
-            metavar="SPEC",
-            help="paged, contiguous, radix, slots (:key=value,…); may be repeated",
-            rich_help_panel="Run",
-        ),
-    ] = None,
+    allocator: Allocators = None,
     out: Annotated[
         str | None,
         typer.Option("--out", metavar="FILE", help="the page: .html", rich_help_panel="Output"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pagedsim.cli.options import Options, with_options
+from pagedsim.cli.values import Allocator, Allocators
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,15 +43,7 @@ _TRACE = "a trace file, - for standard input, or a bundled name (pagedsim trace 
 def replay(
     trace: Annotated[str, typer.Argument(metavar="TRACE", help=_TRACE)],
     options: Options,
-    allocator: Annotated[
-        str | None,
-        typer.Option(
-            "--allocator",
-            metavar="SPEC",
-            help="paged, contiguous, radix, slots (:key=value,…)  [paged:block=16]",
-            rich_help_panel="Run",
-        ),
-    ] = None,
+    allocator: Allocator = None,
     series: _SERIES = None,
     series_steps: _STEPS = None,
     requests: _REQUESTS = None,
@@ -68,15 +61,7 @@ def replay(
 def compare(
     options: Options,
     trace: Annotated[str, typer.Argument(metavar="TRACE", help=_TRACE)] = "chat",
-    allocator: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allocator",
-            metavar="SPEC",
-            help="paged, contiguous, radix, slots (:key=value,…); may be repeated",
-            rich_help_panel="Run",
-        ),
-    ] = None,
+    allocator: Allocators = None,
     series: _SERIES = None,
     series_steps: _STEPS = None,
     requests: _REQUESTS = None,
@@ -102,11 +87,13 @@ def _show(
     view: Callable[[Result], RenderableType],
 ) -> None:
     from pagedsim.cli.runs import execute
-    from pagedsim.present.tables import console
+    from pagedsim.present.tables import console, nothing_ran
 
     found, said = execute(trace, given, default, options, files)
     if not options.quiet and options.json != "-":
         console(no_color=options.no_color).print(view(found))
+    else:
+        said = [*said, *nothing_ran(found)]
     for line in said:
         console(no_color=options.no_color, stderr=True).print(line, soft_wrap=True)
 

@@ -184,6 +184,10 @@ def collect(
         if names:
             more = f" and {len(names) - 1} more" if names[1:] else ""
             said.print(f"{names[0]}{more}: {what}", soft_wrap=True)
+    idle = [row["name"] for row in found.rows if row.get("steps") == 0]
+    if idle:
+        more = f" and {len(idle) - 1} more" if idle[1:] else ""
+        said.print(f"{idle[0]}{more}: replayed nothing, every request is refused", soft_wrap=True)
     if json != "-" and not quiet:
         failed = sum(row["error"] is not None for row in found.rows)
         counts = [f"{failed:,} of them failed"] if failed else []

@@ -2,13 +2,12 @@
 
 Options are read by `replay` itself, so they mean the same and are refused in the same words. A
 case is what they come to: the options that differ from their defaults, and a hash of every file
-that they name, whatever folder it lies in.
+that they name (`sweep_files`), whatever folder it lies in.
 """
 
 from __future__ import annotations
 
 import difflib
-import hashlib
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,24 +20,23 @@ import msgspec
 import typer
 
 from pagedsim.analysis.results import Result, Run
-from pagedsim.analysis.simulate import ALLOCATORS
+from pagedsim.analysis.simulate import ALLOCATORS, Setup
 from pagedsim.analysis.store import Case, key_of
 from pagedsim.analysis.sweep_grid import Entry, Scalar
 from pagedsim.cli.options import Options
 from pagedsim.cli.runs import answered, prepared
+from pagedsim.cli.sweep_files import hashed, inputs
 from pagedsim.cli.values import UsageError
 from pagedsim.errors import InputError, PagedsimError, SpecError
 from pagedsim.specs import parse, part_of
 from pagedsim.trace import Trace, load
 from pagedsim.trace.reading import located
-from pagedsim.trace.source import open_source
 from pagedsim.trace.truncate import parse as parse_truncation
 
 _OUTPUTS = frozenset(
     {"series", "series_steps", "requests", "json", "figure", "report", "perfetto"}
     | {"quiet", "no_color"}
 )
-_FILES = ("trace", "model", "engine_log", "steptime")  # options that may name a file
 
 
 @cache
@@ -59,24 +57,65 @@ def _names() -> dict[str, Any]:
 
 
 def cases(label: str, entries: Iterable[Entry]) -> list[Case]:
-    """A case for each entry. InputError names the file, the place and what is there instead."""
+    """A case for each entry. InputError names the file, the place and what is there instead.
+
+    A part that cannot be made for any of its runs is found here too, before the first one starts.
+    """
     found: dict[str, Case] = {}
     hashes: dict[str, str] = {}
     checked: set[tuple[str, Scalar]] = set()
     for entry in entries:
         config = _config(label, entry, checked)
-        inputs = {
-            place: hashes.get(place) or hashes.setdefault(place, _hash(label, place))
-            for place in _inputs(config)
+        files = {
+            place: hashes.get(place) or hashes.setdefault(place, hashed(label, place))
+            for place in inputs(config)
         }
-        key = key_of(config, inputs)
+        key = key_of(config, files)
         if key in found:
             raise InputError(
                 f"{label}: two runs are the same configuration: {found[key].name!r} and "
                 f"{entry.name!r}"
             )
-        found[key] = Case(key=key, name=entry.name, config=config, inputs=inputs)
+        found[key] = Case(key=key, name=entry.name, config=config, inputs=files)
+    _made(label, list(found.values()))
     return list(found.values())
+
+
+def _made(label: str, found: Sequence[Case]) -> None:
+    """InputError for a part that none of its runs can make; one that fits some of them may stay.
+
+    A part that suits the first of its runs costs one try, so a grid costs one a spec.
+    """
+    for option in ("allocator", "scheduler", "steptime"):
+        runs: dict[str, list[Case]] = {}
+        for case in found:
+            if option in case.config:
+                runs.setdefault(str(case.config[option]), []).append(case)
+        for text, its in runs.items():
+            if option == "steptime" or not _plain(text):
+                refusals = (_refusal(case, text) for case in its)
+                first = next(refusals)
+                if first is not None and None not in refusals:
+                    raise InputError(f"{label}: {its[0].name}: {first}")
+
+
+def _refusal(case: Case, text: str) -> str | None:
+    """Why the part that `text` names cannot be made for `case`; None if it can, as far as known."""
+    try:
+        _prepared(case, "")
+    except SpecError as error:
+        own = str(error).startswith((text, f"{text.partition(':')[0]}:"))
+        return str(error) if own else None
+    except PagedsimError:
+        return None
+    return None
+
+
+def _plain(text: str) -> bool:
+    """Whether a spec is of parts that ship, and says nothing that hangs on a model."""
+    spec = parse(text)
+    foreign = spec.path is not None or any(":" in word for word in spec.words.values())
+    return not foreign and "groups" not in spec.words
 
 
 def _config(label: str, entry: Entry, checked: set[tuple[str, Scalar]]) -> dict[str, Any]:
@@ -103,18 +142,12 @@ def _config(label: str, entry: Entry, checked: set[tuple[str, Scalar]]) -> dict[
 
 
 def _understood(place: str, name: str, text: str) -> None:
-    """InputError for a spec that no run could take.
-
-    What hangs on a model or on a part of the user's own shows when it is tried.
-    """
+    """InputError for a spec that no run could take; others are tried with a run of theirs."""
     try:
         if name == "truncate":
             parse_truncation(text)
-        elif name in ("allocator", "scheduler"):
-            spec = parse(text)
-            foreign = spec.path is not None or any(":" in word for word in spec.words.values())
-            if not foreign and "groups" not in spec.words:
-                part_of(text)
+        elif name in ("allocator", "scheduler") and _plain(text):
+            part_of(text)
     except SpecError as error:
         raise InputError(f"{place}: {error}") from None
 
@@ -188,50 +221,6 @@ def defaults() -> dict[str, Any]:
     return {p.name: p.default for p in _replay().params if p.name not in _OUTPUTS}
 
 
-# Files that a configuration names.
-
-
-def _inputs(config: Mapping[str, Any]) -> list[str]:
-    """``option=path`` of each file, in order."""
-    found = []
-    for option in _FILES:
-        value = config.get(option)
-        if value is None:
-            continue
-        if option == "steptime":
-            kind, _, path = str(value).partition(":")
-            if kind not in ("table", "fitted") or not path:
-                continue
-        elif option == "model" and not os.path.exists(str(value)):
-            continue
-        found.append(f"{option}={value}")
-    return found
-
-
-def _path(place: str) -> str:
-    """The file behind ``option=path``."""
-    option, _, value = place.partition("=")
-    if option == "trace":
-        return os.fspath(located(value))
-    if option == "model" and os.path.isdir(value):
-        return os.path.join(value, "config.json")
-    return value.partition(":")[2] if option == "steptime" else value
-
-
-def _hash(label: str, place: str) -> str:
-    """Of the bytes; of a trace, of the decompressed ones, as results have it."""
-    try:
-        path = _path(place)
-        if place.startswith("trace="):
-            return open_source(path).sha256
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except PagedsimError as error:
-        raise InputError(f"{label}: {error}") from None
-    except OSError as error:
-        raise InputError(f"{label}: {path}: cannot be read: {error.strerror}") from None
-
-
 # One case.
 
 
@@ -254,16 +243,20 @@ def answer(case: Case, folder: str = "") -> Result:
 
     The bytes of the result depend on the case alone. Raises PagedsimError.
     """
-    values = _read(case.name, _seen_from(folder, case))
-    chosen = {field.name: values[field.name] for field in fields(Options) if field.name in values}
-    given: Sequence[str] = [values["allocator"]] if values["allocator"] else []
-    options = Options(**chosen)
-    allocators, options, setup = prepared(given, ALLOCATORS[-1:], options, command(case))
+    values, (allocators, options, setup) = _prepared(case, folder)
     path = os.fspath(located(values["trace"]))
     base = _trace(path, options.zero_output, case.inputs[f"trace={case.config['trace']}"])
     base = base if options.limit is None else base.head(options.limit)
     _, found = answered(base, allocators, options, setup)
     return msgspec.structs.replace(found, runs=tuple(_timeless(run, case) for run in found.runs))
+
+
+def _prepared(case: Case, folder: str) -> tuple[dict[str, Any], tuple[list[str], Options, Setup]]:
+    """The values of a case's options, and what they come to: every part of it is made once."""
+    values = _read(case.name, _seen_from(folder, case))
+    chosen = {field.name: values[field.name] for field in fields(Options) if field.name in values}
+    given: Sequence[str] = [values["allocator"]] if values["allocator"] else []
+    return values, prepared(given, ALLOCATORS[-1:], Options(**chosen), command(case))
 
 
 def _seen_from(folder: str, case: Case) -> dict[str, Any]:

@@ -82,6 +82,13 @@ def one_of(name: str, *words: str, **more: Any) -> Any:
     return option(name, parser=read, metavar="|".join(words), **more)
 
 
+def _spec(help: str) -> Any:
+    said = f"paged, contiguous, radix, slots (:key=value,…){help}"
+    return option("--allocator", metavar="SPEC", panel="Run", help=said)
+
+
+Allocator = Annotated[str | None, _spec("  [paged:block=16]")]
+Allocators = Annotated[list[str] | None, _spec("; may be repeated")]
 Json = Annotated[
     str | None, option("--json", metavar="FILE", help="write JSON to FILE, - for standard output")
 ]
@@ -89,6 +96,6 @@ Quiet = Annotated[bool, option("--quiet", "-q", help="no table")]
 NoColor = Annotated[bool, option("--no-color", help="no colours")]
 
 __all__ = [
-    *("MOST", "Json", "NoColor", "Quiet", "UsageError", "counted", "measured", "number"),
-    *("one_of", "option", "whole"),
+    *("MOST", "Allocator", "Allocators", "Json", "NoColor", "Quiet", "UsageError"),
+    *("counted", "measured", "number", "one_of", "option", "whole"),
 ]

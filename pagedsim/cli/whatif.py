@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pagedsim.cli.options import ONE_RUN, Options, with_options
-from pagedsim.cli.values import counted, option
+from pagedsim.cli.values import Allocator, counted, option
 
 if TYPE_CHECKING:
     from pagedsim.analysis.configuration import Configuration
@@ -27,15 +27,7 @@ def _whatif(
         ),
     ],
     options: Options,
-    allocator: Annotated[
-        str | None,
-        option(
-            "--allocator",
-            metavar="SPEC",
-            panel="Run",
-            help="paged, contiguous, radix, slots (:key=value,…)  [paged:block=16]",
-        ),
-    ] = None,
+    allocator: Allocator = None,
     by: Annotated[
         str,
         option(
@@ -55,6 +47,7 @@ def _whatif(
     from pagedsim.analysis.whatif import metric
     from pagedsim.cli.configurations import check_files, configurations, loaded
     from pagedsim.files import write_json
+    from pagedsim.present.numbers import requests as count
     from pagedsim.present.progress import busy
     from pagedsim.present.tables import console
     from pagedsim.present.whatif import table
@@ -69,6 +62,9 @@ def _whatif(
     write_json(options.json, found)
     if not options.quiet and options.json != "-":
         console(no_color=options.no_color).print(table(found))
+    if found.present.refused == found.trace.requests:
+        said = f"Nothing was replayed at present. Refused {count(found.present.refused)}"
+        console(no_color=options.no_color, stderr=True).print(said, soft_wrap=True)
 
 
 whatif = with_options(_whatif, without=(ONE_RUN - _LOADS) | _FILES)

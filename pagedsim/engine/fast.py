@@ -39,6 +39,7 @@ from pagedsim.protocols import (
     SupportsHold,
     SupportsSteady,
     fruitless_steps,
+    without_end,
 )
 from pagedsim.trace.content import Content, foresee
 from pagedsim.trace.trace import Trace
@@ -264,8 +265,7 @@ class FastEngine:
             self._watch.end(finished)
         if self._fruitless > self._patience:
             raise ContractError(
-                f"step {self.steps}: no token in {self._fruitless} steps; {len(state.running)} "
-                f"requests run, {len(state.waiting)} wait and preempt each other without end"
+                without_end(self.steps, self._fruitless, len(state.running), len(state.waiting))
             )
         self.steps += steps
 

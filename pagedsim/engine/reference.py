@@ -32,6 +32,7 @@ from pagedsim.protocols import (
     evicted,
     fruitless_steps,
     headroom,
+    without_end,
 )
 from pagedsim.trace.trace import Trace
 
@@ -213,8 +214,7 @@ class ReferenceEngine:
             observer.finished(self.steps, released)
         if self._fruitless > fruitless_steps(self.max_len):
             raise ContractError(
-                f"step {self.steps}: no token in {self._fruitless} steps; {len(self.running)} "
-                f"requests run, {len(self.waiting)} wait and preempt each other without end"
+                without_end(self.steps, self._fruitless, len(self.running), len(self.waiting))
             )
         self.steps += 1
         if self.progress is not None:

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 def hit_rates(
     axes: Axes, found: Curves, smooth: Mapping[str, tuple[Sequence[float], Sequence[float]]]
 ) -> None:
-    """Lines over a logarithmic capacity, their knees, what no cache can pass, and a GPU's pool."""
+    """Lines over a logarithmic capacity, their knees, what no cache can pass, and a GPU's pool.
+
+    What says which is which goes below (`lines_legend`): anywhere inside it could cover a line.
+    """
     for index, one in enumerate(found.curves):
         blocks = [point.capacity.blocks for point in one.points]
         rates = [100 * point.rates.tokens for point in one.points]
@@ -53,13 +56,9 @@ def hit_rates(
         second.tick_params(labelsize=SMALL, colors=FAINT)
         second.spines["top"].set_color(RULE)
         powers(second.xaxis, lambda value: f"{value:g}")
-    axes.legend(
-        loc="lower right",
-        fontsize=SMALL,
-        frameon=False,
-        title="policy (◇ knee)",
-        title_fontsize=SMALL,
-    )
+    if any(one.knee is not None for one in found.curves):
+        hollow = {"marker": "D", "markersize": 7, "markerfacecolor": "white", "linestyle": "none"}
+        axes.plot([], [], color=FAINT, label="knee", **hollow)
 
 
 def against_rate(

@@ -96,8 +96,10 @@ def hit_rates(
 
     `smooth` has, by policy, (blocks, share of tokens hit) where more than `found` is known.
     """
-    figure = _figure(4.4)
-    rates.hit_rates(figure.subplots(), found, smooth or {})
+    figure = _figure(4.6)
+    axes = figure.subplots()
+    rates.hit_rates(axes, found, smooth or {})
+    draw.lines_legend(figure, axes)
     name = f"{plain(found.trace, 40)} · {requests(found.requests)}"
     return _titled(figure, title or f"Hit rate against capacity: {name}")
 

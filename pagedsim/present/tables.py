@@ -248,6 +248,17 @@ def _unserved(runs: Sequence[Run], dropped: bool) -> list[RenderableType]:
     return lines
 
 
+def nothing_ran(found: Result) -> list[str]:
+    """A line for each run of which no step ran, and why; once if that is all of them alike."""
+    idle = [run for run in found.runs if not run.steps]
+    why = [". ".join(line for line, _ in _unserved_by(run, False)) for run in idle]
+    if len(idle) == len(found.runs) and len(set(why)) == 1:
+        return [f"Nothing was replayed. {why[0]}"]
+    return [
+        f"{run.name}: nothing was replayed. {said}" for run, said in zip(idle, why, strict=True)
+    ]
+
+
 def _unserved_by(run: Run, dropped: bool) -> tuple[tuple[str, str], ...]:
     """Lines and their styles."""
     words = []
@@ -283,4 +294,13 @@ def _grid() -> Table:
     return Table.grid(padding=(0, 1), expand=True)
 
 
-__all__ = ["Bars", "Intervals", "Numbers", "comparison", "console", "footer", "header"]
+__all__ = [
+    "Bars",
+    "Intervals",
+    "Numbers",
+    "comparison",
+    "console",
+    "footer",
+    "header",
+    "nothing_ran",
+]

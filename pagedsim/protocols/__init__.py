@@ -57,6 +57,7 @@ from pagedsim.protocols.schedule import (
     View,
     batched,
     fruitless_steps,
+    without_end,
 )
 from pagedsim.protocols.sequence import (
     Foreseen,
@@ -112,4 +113,5 @@ __all__ = [
     "fruitless_steps",
     "headroom",
     "token_bytes",
+    "without_end",
 ]

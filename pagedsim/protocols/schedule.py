@@ -142,6 +142,16 @@ def fruitless_steps(max_len: int) -> int:
     return max(10_000, 2 * max_len)
 
 
+def without_end(step: int, fruitless: int, running: int, waiting: int) -> str:
+    """What to say of a run that is given up after so many steps without a token."""
+    return (
+        f"step {step}: no token in {fruitless} steps: {running} running and {waiting} waiting "
+        "requests preempt each other without end, as those of equal priority and arrival can; give "
+        "a larger pool (--kv-tokens), fewer at once (--max-seqs), the scheduler full_input=1, so "
+        "that prompts are admitted whole, or the requests priorities that differ"
+    )
+
+
 class Scheduler(Protocol):
     """Decides each step: who runs, with how many tokens, who is admitted, who is preempted."""
 
@@ -238,4 +248,5 @@ __all__ = [
     "View",
     "batched",
     "fruitless_steps",
+    "without_end",
 ]

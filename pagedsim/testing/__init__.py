@@ -12,7 +12,9 @@ try:
     import hypothesis
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "pagedsim.testing needs hypothesis: pip install 'pagedsim[testing]'", name="hypothesis"
+        "pagedsim.testing needs hypothesis: pip install 'pagedsim[testing]', or '.[testing]' in a "
+        "clone",
+        name="hypothesis",
     ) from error
 
 from pagedsim.testing.allocator import (

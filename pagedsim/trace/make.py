@@ -12,6 +12,7 @@ holds what came before it; where turns keep less than that, a prompt is several 
 from __future__ import annotations
 
 from dataclasses import replace
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +22,7 @@ from pagedsim.errors import InputError
 from pagedsim.protocols import Int64
 from pagedsim.trace.arrivalmodels import Profile, Saturate
 from pagedsim.trace.draws import stream
+from pagedsim.trace.free import check_room
 from pagedsim.trace.heads import Heads, heads
 from pagedsim.trace.lengthmodels import outputs, tokens
 from pagedsim.trace.recipe import Recipe, checked
@@ -30,21 +32,33 @@ from pagedsim.trace.trace import Trace
 _LENGTHS, _SESSIONS = 2, 4  # purposes of random streams; arrivals has 1, heads 3
 _REDRAWS = 1000
 _MOST = 10**8  # requests or sessions
+_ALL = 10**9  # requests: every one
+_ROW, _TURN = 560, 1400  # bytes of a request, one by itself and a turn, made and written (measured)
+_START = 32  # bytes of an arrival while it is drawn
+_TRIED = 200  # sessions, to learn how many turns they have
 
 
 def make(
     recipe: Recipe, *, seed: int | None = None, requests: int | None = None, scale: float = 1.0
 ) -> Trace:
-    """The trace. `seed` and `requests` go before the recipe's. Raises InputError.
+    """The trace. `seed` and `requests` go before the recipe's.
 
-    `scale` multiplies the rate of arrivals and the recipe's number of requests.
+    `scale` multiplies the rate of arrivals and the recipe's number of requests. Raises InputError;
+    for what would need more memory than is free, before it begins.
     """
     recipe = checked(_scaled(recipe, scale))
     seed = recipe.seed if seed is None else seed
     starts, wanted = _starts(recipe, seed, requests)
     simple = recipe.turns is None and recipe.agent is None
-    trace = _requests(recipe, seed, starts) if simple else _sessions(recipe, seed, starts)
-    return trace.head(wanted)
+    if wanted == _ALL:
+        rows = len(starts)
+        if not simple:
+            some = starts[:_TRIED]
+            rows = len(_sessions(recipe, seed, some, wanted)) * rows // len(some)
+        _check_room(recipe, rows)
+    if simple:
+        return _requests(recipe, seed, starts).head(wanted)
+    return _sessions(recipe, seed, starts, wanted).head(wanted)
 
 
 def _scaled(recipe: Recipe, scale: float) -> Recipe:
@@ -66,10 +80,12 @@ def _starts(recipe: Recipe, seed: int, requests: int | None) -> tuple[Int64, int
         count = requests or recipe.requests or 0
         if count < 1:
             raise InputError(f"{recipe.name}: requests is {count}, must be >= 1")
+        _check_room(recipe, count)
         return _ticks(recipe.arrivals.times(count, seed), tick), count
     end = int(recipe.seconds * 1e9)
     count = int(recipe.seconds * recipe.arrivals.rate * 1.2) + 1000
     while count <= _MOST:
+        check_room(f"{recipe.name}: {count:,} arrivals", _START * count)
         times = recipe.arrivals.times(count, seed)
         if times[-1] >= end:
             break
@@ -79,7 +95,13 @@ def _starts(recipe: Recipe, seed: int, requests: int | None) -> tuple[Int64, int
     inside = times[times < end]
     if not len(inside):
         raise InputError(f"{recipe.name}: nothing arrives in {recipe.seconds:g} s")
-    return _ticks(inside, tick), 10**9
+    return _ticks(inside, tick), _ALL
+
+
+def _check_room(recipe: Recipe, requests: int) -> None:
+    """InputError where so many requests need more memory than is free."""
+    simple = recipe.turns is None and recipe.agent is None
+    check_room(f"{recipe.name}: {requests:,} requests", requests * (_ROW if simple else _TURN))
 
 
 def _requests(recipe: Recipe, seed: int, starts: Int64) -> Trace:
@@ -104,8 +126,11 @@ def _requests(recipe: Recipe, seed: int, starts: Int64) -> Trace:
     return _build(recipe, seed, head, _Rows(starts, head.which, runs, own + user, output), columns)
 
 
-def _sessions(recipe: Recipe, seed: int, starts: Int64) -> Trace:
-    """Conversations and agent loops."""
+def _sessions(recipe: Recipe, seed: int, starts: Int64, wanted: int) -> Trace:
+    """Conversations and agent loops: at least the first `wanted` requests, unless there are fewer.
+
+    A session that starts when so many have arrived already is not made, nor is any after it.
+    """
     plan = Plan(recipe, stream(seed, _SESSIONS))
     head = heads(recipe, seed, len(starts))
     pace = recipe.token_ms * 1e6
@@ -115,7 +140,12 @@ def _sessions(recipe: Recipe, seed: int, starts: Int64) -> Trace:
     runs: list[tuple[int, int]] = []
     ends = [0]
     base = 0
+    later: list[int] = []  # arrivals that are not known to be before those of all other sessions
     for session, start in enumerate(starts.tolist()):
+        while later and later[0] < start:
+            heappop(later)
+        if len(rows) - len(later) >= wanted:
+            break
         fixed = int(head.tokens[session])
         arrival, parent, think, cut = start, -1, -1, None
         held = Held(base)
@@ -138,6 +168,7 @@ def _sessions(recipe: Recipe, seed: int, starts: Int64) -> Trace:
             ends.append(len(runs))
             which = int(head.which[session])
             rows.append((arrival, which, held.next, output, session, parent, think))
+            heappush(later, arrival)
             parent = len(rows) - 1
             held.answer(output)
         base = held.next + 1

@@ -245,3 +245,28 @@ def test_what_contradicts_replicas_is_said(folder: Path) -> None:
     assert "session keeps them on one replica" in refused(
         "replay", "chat-shared", "--replicas", 2, "--closed-loop"
     )
+
+
+@pytest.mark.parametrize("command", ["replay", "compare", "whatif"])
+@pytest.mark.parametrize("look", [("--quiet",), ("--json", "-"), ("--quiet", "--json", "o.json")])
+def test_a_run_of_nothing_is_no_success_in_silence(command: str, look: tuple[str, ...]) -> None:
+    said = pagedsim(command, "t.csv", "--max-len", 50, *look)
+    assert said.code == 0
+    assert said.err.startswith("Nothing was replayed")
+    assert ". Refused 8 requests" in said.err
+    assert len(said.err.splitlines()) == 1
+    assert pagedsim(command, "t.csv", *look).err == ""
+
+
+def test_which_of_several_runs_replayed_nothing_is_said(folder: Path) -> None:
+    few = ("--kv-tokens", 1500, "--max-len", 1500)
+    two = ("--allocator", "paged", "--allocator", "slots:n=30")
+    said = pagedsim("compare", "t.csv", *few, *two, "--quiet")
+    assert (said.code, said.out) == (0, "")
+    assert said.err.startswith("slots:n=30: nothing was replayed. Refused 8 requests")
+    assert len(said.err.splitlines()) == 1
+
+
+def test_a_map_of_nothing_says_why(folder: Path) -> None:
+    said = refused("map", "t.csv", "--out", "m.html", "--max-len", 50, "--kv-tokens", 4000)
+    assert said.startswith("error: no step starts from 0 s on: all 8 requests are refused (")

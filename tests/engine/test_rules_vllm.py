@@ -517,5 +517,24 @@ def test_requests_that_preempt_each_other_for_ever_are_an_error(engine: Any) -> 
     arrive together under the priority policy can take each other's blocks without end."""
     trace = Trace.build("t", [0, 0], [5, 5], [1, 1])
     scheduler = Vllm(policy="priority", long_prefill=1, full_input=False, max_batched_tokens=20)
-    with pytest.raises(ContractError, match="preempt each other without end"):
+    with pytest.raises(
+        ContractError, match="1 waiting requests preempt each other without end"
+    ) as said:
         engine(trace, Paged(6, block=1), scheduler, Fixed(1), max_len=20).run()
+    for words in ("--kv-tokens", "--max-seqs", "full_input=1", "priorities that differ"):
+        assert words in str(said.value)
+
+
+def test_what_that_error_advises_helps(engine: Any) -> None:
+    usual: dict[str, Any] = {"policy": "priority", "long_prefill": 1, "max_batched_tokens": 20}
+    given: list[tuple[dict[str, Any], int, list[int]]] = [
+        ({"full_input": True}, 6, [0, 0]),
+        ({"full_input": False, "max_seqs": 1}, 6, [0, 0]),
+        ({"full_input": False}, 12, [0, 0]),
+        ({"full_input": False}, 6, [0, 1]),
+    ]
+    for more, blocks, priority in given:
+        trace = Trace.build("t", [0, 0], [5, 5], [1, 1], columns={"priority": priority})
+        scheduler = Vllm(**usual, **more)
+        ran = engine(trace, Paged(blocks, block=1), scheduler, Fixed(1), max_len=20).run()
+        assert all(ran.requests.finish_ns >= 0)

@@ -183,3 +183,54 @@ def test_a_trace_that_changes_under_way_is_noticed(tmp_path: Path) -> None:
     trace.write_text("arrived_at,prompt_tokens,output_tokens\n0,10,3\n")
     with pytest.raises(InputError, match=r"t\.csv: was changed while the sweep went on"):
         answer(case)
+
+
+PARTS = """
+from pagedsim import Paged
+
+
+class Mine(Paged):
+    def __init__(self, blocks: int, max_len: int, *, spread: int = 1) -> None:
+        if spread not in (1, 2):
+            raise ValueError("spread must be 1 or 2")
+        if spread == 2 and max_len > 3000:
+            raise ValueError("too long to spread")
+        super().__init__(blocks)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "allocator = ['parts_of_mine:Mine?spred=2']\n",
+            "Mine has no option 'spred'; it has spread",
+        ),
+        ("allocator = ['paged', 'parts_of_mine:Mine?spread=x']\n", "spread is 'x', must be "),
+        (
+            "allocator = ['parts_of_mine:Mine?spread=3']\n",
+            "Mine cannot be made: ValueError: spread",
+        ),
+        ("allocator = ['parts_of_mine:Nine']\n", "parts_of_mine has no class Nine"),
+        ("allocator = ['paged:groups=some']\n", "groups is some"),
+        ("scheduler = ['parts_of_mine:Mine']\n", "Mine needs blocks"),
+        ("steptime = ['constant:ms=5', 'constant:mz=5']\n", "constant has no option 'mz'"),
+        ("steptime = ['constant:ms=5', 'affine:base_ms=x']\n", "base_ms is 'x', must be "),
+    ],
+)
+def test_a_part_that_no_run_can_make_is_found_before_any_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "parts_of_mine.py").write_text(PARTS)
+    with pytest.raises(InputError) as caught:
+        of(tmp_path, f"trace = '{TRACE}'\n[grid]\n{text}")
+    assert str(caught.value).startswith("g.toml: ")
+    assert said in str(caught.value), caught.value
+
+
+def test_a_part_that_suits_some_runs_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "parts_of_mine.py").write_text(PARTS)
+    part = "allocator = ['parts_of_mine:Mine?spread=2']\n"
+    assert len(of(tmp_path, f"trace = '{TRACE}'\n[grid]\n{part}max-len = [4000, 2000]\n")) == 2

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from trace_cases import same, tokens
 
 from pagedsim.errors import InputError
-from pagedsim.trace import bundled, load, store
+from pagedsim.trace import bundled, free, load, store
+from pagedsim.trace import make as making
 from pagedsim.trace.make import make
 from pagedsim.trace.recipe import parse, read
 from pagedsim.trace.source import decompress
@@ -191,3 +194,59 @@ def test_bad_recipes(change: tuple[str, str], message: str) -> None:
 def test_missing_recipe(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read(tmp_path / "nothing.toml")
+
+
+@pytest.mark.parametrize("name", ["chat-shared", "agent"])
+@pytest.mark.parametrize("wanted", [1, 40, 300])
+def test_sessions_that_come_too_late_are_left_out_and_change_nothing(
+    name: str, wanted: int
+) -> None:
+    recipe = read(bundled.recipe(name) or Path())
+    starts = recipe.arrivals.times(300, 3)
+    every = making._sessions(recipe, 3, starts, 10**9)
+    some = making._sessions(recipe, 3, starts, wanted)
+    assert wanted <= len(some) < len(every)
+    assert same(some.head(wanted), every.head(wanted))
+
+
+@pytest.mark.parametrize(("name", "usual"), [("chat", making._ROW), ("agent", making._TURN)])
+def test_what_a_request_takes(tmp_path: Path, name: str, usual: int) -> None:
+    recipe, count = read(bundled.recipe(name) or Path()), 20_000
+    store.write(make(recipe, requests=9), str(tmp_path / "t.parquet"))  # all that is imported is
+    tracemalloc.start()
+    store.write(make(recipe, requests=count), str(tmp_path / "t.parquet"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert usual / 4 < peak / count < usual
+
+
+def test_what_needs_more_memory_than_is_free_is_refused_at_once(monkeypatch: Any) -> None:
+    monkeypatch.setattr(free, "free_bytes", lambda: 10**6)
+    recipe = read(bundled.recipe("chat") or Path())
+    said = "chat: 100,000,000 requests take about 56,000,000,000 bytes of memory .* 1,000,000 "
+    with pytest.raises(InputError, match=said):
+        make(recipe, requests=10**8)
+    assert len(make(recipe, requests=1000)) == 1000
+    text = (bundled.recipe("agent") or Path()).read_text()
+    days = parse(text.replace("requests = 1200", "seconds = 9e5"), "agent", Path())
+    with pytest.raises(InputError, match=r"agent: 33,400 arrivals take about 1,068,800 bytes"):
+        make(days)
+    monkeypatch.setattr(free, "free_bytes", lambda: 10**8)
+    with pytest.raises(InputError, match=r"agent: [0-9,]{7,} requests take about [0-9,]{11,} by"):
+        make(days)
+
+
+def test_free_memory_is_what_the_system_and_the_container_leave(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(free, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(free, "_GROUP", tmp_path)
+    assert free.free_bytes() is None
+    free.check_room("anything", 10**30)
+    (tmp_path / "meminfo").write_text("MemTotal:  900 kB\nMemAvailable:    500 kB\nBuffers: 3 kB\n")
+    assert free.free_bytes() == 512_000
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory.current").write_text("1000\n")
+    assert free.free_bytes() == 512_000
+    (tmp_path / "memory.max").write_text("5000\n")
+    assert free.free_bytes() == 4000

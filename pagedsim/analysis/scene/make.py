@@ -47,7 +47,10 @@ def make_scene(
             cut, end = True, min(end, recorder.until_ns)
         lanes.append(with_terms(recorder))
     if not any(lane.frames for lane in lanes):
-        raise SpecError(f"no step starts from {from_s:g} s on" + _within(seconds))
+        why = ""
+        if len(refused) == len(trace) * len(allocators):
+            why = f": all {len(trace):,} requests are refused ({next(iter(refused))})"
+        raise SpecError(f"no step starts from {from_s:g} s on{_within(seconds)}{why}")
     last = max(lane.frames[-1].start_ns for lane in lanes if lane.frames)
     reached = end - origin if end < 1 << 62 else last
     return Scene(

@@ -6,6 +6,8 @@ function short(context, text, width) {
   return end < text.length ? `${text.slice(0, end - 1)}…` : text;
 }
 
+const KNOB = 10;
+
 // The account of each lane over time, with marks where something went wrong.
 class StripDrawing {
   constructor(canvas, data, end) {
@@ -25,14 +27,19 @@ class StripDrawing {
     return this.start + share * (this.end - this.start);
   }
 
+  // Room for a lane and its name; over the first lane, for the knob.
+  get lane() {
+    return this.high + 25;
+  }
+
   resize() {
     const scale = Math.max(1, Math.min(3, devicePixelRatio || 1));
     this.scale = scale;
     const lanes = this.data.scene.lanes.length;
     this.high = Math.max(18, Math.min(34, 110 / lanes));
     this.canvas.width = Math.round(this.canvas.parentElement.clientWidth * scale);
-    this.canvas.height = Math.round(lanes * (this.high + 25) * scale);
-    this.canvas.style.height = `${lanes * (this.high + 25)}px`;
+    this.canvas.height = Math.round((KNOB + lanes * this.lane) * scale);
+    this.canvas.style.height = `${KNOB + lanes * this.lane}px`;
     this.still = null;
   }
 
@@ -58,7 +65,7 @@ class StripDrawing {
     context.fillRect(0, 0, made.width, made.height);
     const { scale, high, data } = this;
     data.scene.lanes.forEach((lane, index) => {
-      const top = (index * (high + 25) + 23) * scale;
+      const top = (KNOB + index * this.lane + 23) * scale;
       context.font = `${10.5 * scale}px system-ui, sans-serif`;
       context.fillStyle = PoolInk.faint;
       context.textAlign = "left";

@@ -17,7 +17,9 @@ from typing import Any
 from pagedsim.errors import InputError, SpecError
 from pagedsim.trace.logs.record import BadRecord, Record, message_text
 
-_INSTALL = "needs the libraries of pagedsim[text]: pip install 'pagedsim[text]'"
+_INSTALL = (
+    "needs the libraries of pagedsim[text]: pip install 'pagedsim[text]', or '.[text]' in a clone"
+)
 # how tiktoken's cl100k_base cuts text before it merges bytes
 _CUTS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"

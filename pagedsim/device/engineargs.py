@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pagedsim.errors import InputError
+from pagedsim.device.enginelog import log_text
 
 _VALUE = r"('(?:[^'\\]|\\.)*'|[-\w.]+)"
 _STARTS = (
@@ -55,11 +55,7 @@ class EngineArgs(NamedTuple):
 
 def read_engine_args(path: str | Path) -> EngineArgs:
     """Of a log file, the last statement: engines that restart repeat it."""
-    try:
-        text = Path(path).read_bytes().decode("utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    return parse_engine_args(text)
+    return parse_engine_args(log_text(path))
 
 
 def parse_engine_args(text: str) -> EngineArgs:

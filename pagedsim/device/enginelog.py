@@ -64,11 +64,15 @@ class EngineLog:
 
 def read_engine_log(path: str | Path) -> EngineLog:
     """The last statement of the pool's size in a log file; see `parse_engine_log`."""
+    return parse_engine_log(log_text(path), str(path))
+
+
+def log_text(path: str | Path) -> str:
+    """A log whole, whatever bytes it holds; InputError where it cannot be read."""
     try:
-        text = Path(path).read_bytes().decode("utf-8", errors="replace")
+        return Path(path).read_bytes().decode("utf-8", errors="replace")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    return parse_engine_log(text, str(path))
 
 
 def parse_engine_log(text: str, name: str = "log") -> EngineLog:
@@ -97,4 +101,4 @@ def parse_engine_log(text: str, name: str = "log") -> EngineLog:
     return found
 
 
-__all__ = ["EngineLog", "parse_engine_log", "read_engine_log"]
+__all__ = ["EngineLog", "log_text", "parse_engine_log", "read_engine_log"]

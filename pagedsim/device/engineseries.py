@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pagedsim.device.enginelog import log_text
 from pagedsim.errors import InputError
 from pagedsim.protocols import Int64
 
@@ -92,11 +93,7 @@ class _Bad(Exception):
 
 def read_engine_series(path: str | Path) -> EngineSeries:
     """Of a log file. InputError where it holds no such line."""
-    try:
-        text = Path(path).read_bytes().decode("utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    return parse_engine_series(text, str(path))
+    return parse_engine_series(log_text(path), str(path))
 
 
 def parse_engine_series(text: str, name: str = "log") -> EngineSeries:

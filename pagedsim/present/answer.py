@@ -116,11 +116,11 @@ def sentence(runs: Sequence[Run]) -> str:
 def warnings(result: Result) -> list[str]:
     """What a reader must know before trusting a number: refusals, cuts, estimates, notes."""
     said = [*result.trace.notes]
-    unserved = [_unserved(run) for run in result.runs]
-    if len(set(unserved)) == 1:
-        said += unserved[0]
+    each = [unserved(run) for run in result.runs]
+    if len(set(each)) == 1:
+        said += each[0]
     else:
-        for run, own in zip(result.runs, unserved, strict=True):
+        for run, own in zip(result.runs, each, strict=True):
             said += [f"{run.name}: {text}" for text in own or ("nothing refused or truncated",)]
         said.append("The runs did not serve the same requests: compare them with care")
     if any(run.dropped for run in result.runs) and not result.trace.notes:
@@ -131,16 +131,17 @@ def warnings(result: Result) -> list[str]:
     return [text[:1].upper() + text[1:] for text in dict.fromkeys(said) if text]
 
 
-def _unserved(run: Run) -> tuple[str, ...]:
+def unserved(run: Run) -> tuple[str, ...]:
+    """How many requests were refused, cut off and left unfinished, where there are any."""
     said = []
     if run.refused:
         share = per_cent(run.refused_token_share)
-        said.append(f"refused {requests(run.refused)} ({share} % of all tokens)")
+        said.append(f"refused {requests(run.refused)} ({share} % of tokens)")
     if run.truncated:
         share = per_cent(run.truncated_token_share)
-        said.append(f"truncated {requests(run.truncated)} ({share} % of all tokens)")
+        said.append(f"truncated {requests(run.truncated)} ({share} % of tokens)")
     if run.unfinished:
-        said.append(f"{requests(run.unfinished)} unfinished")
+        said.append(f"unfinished {requests(run.unfinished)}")
     return tuple(said)
 
 
@@ -164,4 +165,4 @@ def _apart(kind: _Kind, best: float, worst: float) -> str:
     return f"{significant(high / low)}\u00a0×" if low > 0 else NONE
 
 
-__all__ = ["Card", "cards", "sentence", "warnings"]
+__all__ = ["Card", "cards", "sentence", "unserved", "warnings"]

@@ -34,8 +34,10 @@ def show(result: Sizing, *, no_color: bool = False) -> None:
         console.print(_work(result.work))
         console.print(_bounds(result))
     console.print(Text("Where the numbers come from", "bold"))
+    sources = Table(box=None, show_header=False, padding=(0, 1))
     for name, why in result.provenance.items():
-        console.print(Text(f"  {name}: {why}"))
+        sources.add_row(name, why)
+    console.print(sources)
 
 
 def _main(result: Sizing) -> Table:

@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pagedsim.analysis.results import TERMS, Result, Run
+from pagedsim.present.answer import unserved
 from pagedsim.present.bars import Bar, Legend, Scale
 from pagedsim.present.labels import labels, least
 from pagedsim.present.numbers import bytes_, count, per_cent, plain, requests, significant
@@ -261,15 +262,7 @@ def nothing_ran(found: Result) -> list[str]:
 
 def _unserved_by(run: Run, dropped: bool) -> tuple[tuple[str, str], ...]:
     """Lines and their styles."""
-    words = []
-    if run.refused:
-        share = per_cent(run.refused_token_share)
-        words.append(f"refused {requests(run.refused)} ({share} % of tokens)")
-    if run.truncated:
-        share = per_cent(run.truncated_token_share)
-        words.append(f"truncated {run.truncated:,} ({share} % of tokens)")
-    if run.unfinished:
-        words.append(f"unfinished {requests(run.unfinished)}")
+    words = unserved(run)
     lines = [(_sentence(", ".join(words)), "yellow")] if words else [_ALL_SERVED]
     for reason, text in _REASONS.items():
         of = [refused for refused in run.refused_requests if refused.reason == reason]

@@ -68,7 +68,7 @@ def test_a_comparison_reads_at_a_glance() -> None:
         "Load: recorded arrivals",
         "Pool: Llama-3.1-8B on A100-80GB · 128 KiB a token · 437k tokens of KV",
     ]
-    assert "Refused 1 request (73.5 % of tokens), truncated 1 (7.2 % of tokens)" in text
+    assert "Refused 1 request (73.5 % of tokens), truncated 1 request (7.2 % of tokens)" in text
     bar = next(line for line in lines if line.startswith("paged"))
     assert bar.count("█") == round(0.145 * 65)
     assert "█ live   ▒ reserved   ░ internal   x external   = cached   · idle" in lines

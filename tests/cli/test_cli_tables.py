@@ -29,7 +29,7 @@ def test_compare_is_headed_by_what_was_not_served() -> None:
         "t · 8 requests · 3,913 in + 550 out tokens",
         "Load: recorded arrivals",
         "Pool: Llama-3.1-8B on A100-80GB-SXM · 128 KiB a token · 2,000 tokens of KV",
-        "Refused 2 requests (53.5 % of tokens), truncated 3 (2.1 % of tokens)",
+        "Refused 2 requests (53.5 % of tokens), truncated 3 requests (2.1 % of tokens)",
         "Prompts of up to 1,313 tokens, must be <= 449 (--max-len): 2 requests",
     ]
     assert _lines("replay", "t.csv", "--max-len", 450, "--kv-tokens", 2000)[3:5] == lines[3:5]

@@ -176,7 +176,8 @@ def lines_legend(figure: Any, axes: Axes) -> None:
     """One legend below for all axes of `figure`, unless there is one line only."""
     handles, names = axes.get_legend_handles_labels()
     if len(names) > 1:
-        columns = 4 if max(map(len, names)) <= 20 else 3 if max(map(len, names)) <= 28 else 2
+        longest = max(map(len, names))
+        columns = next((n for n, most in ((6, 10), (4, 20), (3, 28)) if longest <= most), 2)
         figure.legend(
             handles, names, loc="outside lower left", ncols=columns, fontsize=SMALL,
             frameon=False, handlelength=2.2, columnspacing=1.5,

@@ -96,7 +96,7 @@ def hit_rates(
 
     `smooth` has, by policy, (blocks, share of tokens hit) where more than `found` is known.
     """
-    figure = _figure(4.6)
+    figure = _figure(4.4)
     axes = figure.subplots()
     rates.hit_rates(axes, found, smooth or {})
     draw.lines_legend(figure, axes)

@@ -20,6 +20,7 @@ the order of the groups.
 from __future__ import annotations
 
 from collections.abc import Sequence as SequenceOf
+from math import lcm
 
 import numpy as np
 
@@ -27,18 +28,24 @@ from pagedsim.alloc.evict import POLICIES, Evict
 from pagedsim.alloc.grouped_pool import NULL, GroupedPool
 from pagedsim.alloc.grouped_ranked import RankedPool
 from pagedsim.alloc.grouped_rules import (
+    STATES,
     UNBOUND,
     Hit,
     blocks_for,
     check_groups,
+    first_entry,
     longest_alone,
+    most_held,
+    moves,
     next_trim,
+    rules_of,
     search,
-    windows_of,
+    wanted,
 )
-from pagedsim.alloc.grouped_tables import Held, Table
+from pagedsim.alloc.grouped_tables import Held, Promised, Table
+from pagedsim.alloc.grouped_windows import bytes_outside, windows_of
 from pagedsim.errors import ContractError, SpecError
-from pagedsim.protocols import Future, GroupBlocks, LayerGroup, Narrow, Sequence, Usage
+from pagedsim.protocols import Future, GroupBlocks, LayerGroup, Sequence, Usage
 
 _NO_KEYS = np.zeros(0, np.int64)
 
@@ -49,8 +56,16 @@ class Grouped:
     `blocks` count the null block. `prefix`: whether content is found again. `in_flight`: most
     tokens that one sequence is given in a step, which bounds what a window needs at once; 0 for
     no bound. `block_bytes` is the widest group's page unless it is given. `evict` is a shipped
-    policy's name or an `Evict`, and means something with `prefix` alone. A state is not found
-    again, so with `prefix` there can be no state group.
+    policy's name or an `Evict`, and means something with `prefix` alone.
+
+    With `prefix` a state group has a table by tokens too: of it the state after the last token is
+    held, in the step that takes a new block the one before it, and a state at the end of a block,
+    where a step ended there, is found again::
+
+        states    | 0 | 0 | 5 | 0 | 9 |        9 is written from 5, which has a key and then goes
+
+    `state_block`: tokens of such a block, 0 without any; a step that does not end at a multiple of
+    it leaves no state to find.
     """
 
     def __init__(
@@ -68,32 +83,23 @@ class Grouped:
         widest = max(1, *(group.page_bytes for group in groups))
         if block_bytes and block_bytes < widest:
             raise SpecError(f"paged: a block of {block_bytes} bytes, must be >= {widest}")
-        if prefix and any(group.kind == "state" for group in groups):
-            raise SpecError(
-                "paged: prefix=on with recurrent layers: how their states are found again is not "
-                "simulated; give prefix=off"
-            )
         self.groups, self.prefix = tuple(groups), bool(prefix)
         self.block_bytes = block_bytes or widest
         self.block = self.block_bytes  # slots a block: bytes
         self.blocks = blocks
         self.capacity = (blocks - 1) * self.block_bytes
-        self.windowed = any(group.window for group in groups)
-        self._caps = [
-            group.most_blocks(UNBOUND, in_flight) if group.window and in_flight else UNBOUND
-            for group in groups
-        ]
+        self._rules = rules_of(self.groups) if prefix else self.groups
+        self.windowed = any(map(moves, self._rules))
+        states = [one.block for one in self._rules if one.kind == STATES]
+        self.state_block = lcm(*states) if states else 0
+        self._caps = [most_held(group, in_flight) for group in self._rules]
         self._windows = windows_of(groups)
         self._pool = self._ordered(free_order, evict)
         self.foresees = self._pool.foresees
         self._tables: dict[Sequence, Held] = {}
-        self._looked: tuple[Sequence | None, int, int, Hit] = (
-            None,
-            0,
-            0,
-            self._nothing(),
-        )
-        self.longest = longest_alone(groups, self._caps, blocks)
+        self._looked: tuple[Sequence | None, int, int, Hit] = (None, 0, 0, self._nothing())
+        self._promised = Promised()
+        self.longest = longest_alone(self._rules, self._caps, blocks)
 
     def cached(self, seq: Sequence, /) -> int:
         """Tokens that would be hit."""
@@ -105,7 +111,7 @@ class Grouped:
             return self._nothing()
         who, tokens, version, hit = self._looked
         if who is not seq or tokens != seq.tokens or version != self._pool.version:
-            hit = search(self._pool, self.groups, seq)
+            hit = search(self._pool, self._rules, seq)
             self._looked = (seq, seq.tokens, self._pool.version, hit)
         return hit
 
@@ -116,11 +122,13 @@ class Grouped:
         """
         if seq in self._tables:
             raise ContractError(f"paged: request {seq.id} is admitted twice")
+        if self.state_block and self.unsettled(seq):
+            return False
         hit = self.hit(seq)
         now = later = 0
-        for group, cap, found in zip(self.groups, self._caps, hit.blocks, strict=True):
-            now += max(0, blocks_for(group, tokens) - len(found))
-            later += max(0, min(blocks_for(group, max(tokens, whole)), cap) - len(found))
+        for group, cap, found in zip(self._rules, self._caps, hit.blocks, strict=True):
+            now += wanted(group, len(found), tokens)
+            later += wanted(group, len(found), max(tokens, whole), cap)
         need = max(now, later) + sum(map(self._pool.idle, hit.blocks))
         if need + -(-spare // self.block_bytes) > len(self._pool.free):
             return False
@@ -134,14 +142,27 @@ class Grouped:
             again = slice(len(hit.blocks[0]), seq.tokens // self.groups[0].block)
             self._pool.coming(seq.id, tables[0].keys[again].tolist())
         self._tables[seq] = held = Held(tables, tokens)
-        self._cover(held, tokens)
+        self._cover(seq, held, tokens)
         return True
+
+    def unsettled(self, seq: Sequence, /) -> bool:
+        """Whether a state that would be hit is computed in the step being planned only.
+
+        Nobody can go on from it in the same step, so `admit` is refused; O(hit look-up).
+        """
+        tokens = self.hit(seq).tokens
+        for at, group in enumerate(self._rules if tokens else ()):
+            if group.kind == STATES:
+                key = int(seq.keys(group.block)[tokens // group.block - 1])
+                if self._promised.after((at, key), tokens):
+                    return True
+        return False
 
     def trim(self, seq: Sequence, computed: int, /) -> bool:
         """Give back what has left the windows, the last of its blocks first."""
         freed = False
         tables = self._held(seq).tables
-        firsts = [group.first_read(computed) // group.block for group in self.groups]
+        firsts = [first_entry(group, computed) for group in self._rules]
         moved = [at for at, first in enumerate(firsts) if first > tables[at].dropped]
         if moved:
             self._pool.tick()
@@ -149,8 +170,8 @@ class Grouped:
             table, first = tables[at], firsts[at]
             part = slice(table.dropped, first)
             freed = self._pool.give_back(at, table.blocks[part]) or freed
+            self._pool.gone(at, first - table.dropped - table.blocks[part].count(NULL))
             table.blocks[part] = [NULL] * (first - table.dropped)
-            self._pool.gone(at, first - table.dropped)
             table.dropped = first
         return freed
 
@@ -158,29 +179,30 @@ class Grouped:
         """Hold the blocks of `tokens`, and give keys to those that are full at it."""
         held = self._held(seq)
         need = sum(
-            max(0, blocks_for(group, tokens) - len(table.blocks))
-            for group, table in zip(self.groups, held.tables, strict=True)
+            wanted(group, len(table.blocks), tokens)
+            for group, table in zip(self._rules, held.tables, strict=True)
         )
         if need > len(self._pool.free):
             return False
         held.tokens = max(held.tokens, tokens)
-        self._cover(held, tokens)
+        self._cover(seq, held, tokens)
         return True
 
     def release(self, seq: Sequence, /) -> None:
         """Give all tables back, one after another."""
-        tables = self._held(seq).tables
+        held = self._held(seq)
         self._pool.tick()
-        for at, table in enumerate(tables):
+        for at, table in enumerate(held.tables):
             self._pool.give_back(at, table.blocks)
-            self._pool.gone(at, -table.dropped)
+            self._pool.gone(at, -table.blocks.count(NULL))
+        self._promised.forget(seq)
         del self._tables[seq]
 
     def room(self, seq: Sequence, /) -> int:
         """Tokens until a block more is needed, one is full and gets its key, or one can go."""
         held = self._held(seq)
         room = UNBOUND
-        for group, table in zip(self.groups, held.tables, strict=True):
+        for group, table in zip(self._rules, held.tables, strict=True):
             if group.kind == "state":
                 continue
             end = len(table.blocks) * group.block
@@ -219,36 +241,7 @@ class Grouped:
 
     def out_of_windows(self, seqs: SequenceOf[Sequence], /) -> int:
         """O(sequences · kinds of windows), and O(blocks out of them) where something is shared."""
-        lost = 0
-        for one, size, places in self._windows:
-            token = sum(token for _, token in places)
-            at = places[0][0]
-            for seq in seqs:
-                left = one.first_read(seq.computed) - self._held(seq).tables[at].dropped * size
-                if left > 0:
-                    lost += left * token
-            for at, token in places:
-                if self._pool.shares(at):
-                    lost -= self._counted_twice(one, at, size, token, seqs)
-        return lost
-
-    def _counted_twice(
-        self, one: Narrow, at: int, size: int, token: int, seqs: SequenceOf[Sequence]
-    ) -> int:
-        """Of a group's bytes out of a window, those in shared blocks, but for what nobody reads."""
-        outs: dict[int, list[int]] = {}
-        for seq in seqs:
-            table = self._held(seq).tables[at]
-            left = one.first_read(seq.computed) - table.dropped * size
-            for index in range(table.dropped, table.dropped - (-left // size)):
-                if self._pool.holders(table.blocks[index]) > 1:
-                    outs.setdefault(table.blocks[index], []).append(min(left, size))
-                left -= size
-        twice = 0
-        for block, each in outs.items():
-            none_reads = min(each) if len(each) == self._pool.holders(block) else 0
-            twice += sum(each) - none_reads
-        return twice * token
+        return bytes_outside(self._windows, self._pool, seqs, [self._held(seq) for seq in seqs])
 
     def tables(self, seq: Sequence, /) -> tuple[tuple[int, ...], ...]:
         """A table a group, NULL where a block was given back."""
@@ -266,10 +259,14 @@ class Grouped:
         """Distinct (group, key) pairs that can be hit."""
         return self._pool.keys_cached()
 
-    def _cover(self, held: Held, tokens: int) -> None:
+    def _cover(self, seq: Sequence, held: Held, tokens: int) -> None:
         """New blocks and keys, as far as `tokens` tokens; there are enough."""
-        for at, (group, table) in enumerate(zip(self.groups, held.tables, strict=True)):
-            if (need := blocks_for(group, tokens) - len(table.blocks)) > 0:
+        for at, (group, table) in enumerate(zip(self._rules, held.tables, strict=True)):
+            if need := wanted(group, len(table.blocks), tokens):
+                if passed := blocks_for(group, tokens) - len(table.blocks) - need:
+                    self._pool.gone(at, passed)  # states between two steps' ends
+                    table.dropped = table.dropped if table.blocks else passed
+                    table.blocks += [NULL] * passed
                 table.blocks += self._pool.take(at, need)
         if not self.prefix:
             return
@@ -277,12 +274,18 @@ class Grouped:
         fresh = [at for at, full in enumerate(fulls) if full > held.tables[at].named]
         if fresh:
             self._pool.tick()
+            self._promised.forget(seq)
         for at in fresh:
-            table, full = held.tables[at], fulls[at]
-            part = slice(table.named, full)
+            group, table, full = self._rules[at], held.tables[at], fulls[at]
+            first = table.named
+            if group.kind == STATES:
+                first = full if tokens % group.block else full - 1  # only where the step ends
+            part = slice(first, full)
             for block, key in zip(table.blocks[part], table.keys[part].tolist(), strict=True):
                 if block != NULL:
                     self._pool.name(at, block, key)
+                    if group.kind == STATES:
+                        self._promised.add(seq, (at, key))
             table.named = full
 
     def _ordered(self, free_order: str, evict: str | Evict) -> GroupedPool:

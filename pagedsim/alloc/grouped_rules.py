@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 from pagedsim.alloc.grouped_pool import NULL, GroupedPool
 from pagedsim.errors import SpecError
-from pagedsim.protocols import LayerGroup, Narrow, Sequence
+from pagedsim.protocols import LayerGroup, Sequence
 
 UNBOUND = 1 << 62
+STATES = (
+    "states"  # a state group whose states are found again: the last, and some at ends of blocks
+)
 _KINDS = ("full", "sliding", "chunked", "state")
 
 
@@ -50,20 +53,21 @@ def check_groups(groups: tuple[LayerGroup, ...], blocks: int, free_order: str) -
         raise SpecError(f"paged: a pool of {blocks} blocks (null 1) has none to give")
 
 
-def windows_of(
-    groups: SequenceOf[LayerGroup],
-) -> list[tuple[Narrow, int, list[tuple[int, int]]]]:
-    """Windows that are alike, tokens of their blocks, and (group, bytes a token) of each.
+def moves(group: LayerGroup) -> bool:
+    """Whether blocks at the front of its tables are given back as they grow."""
+    return group.window > 0 or group.kind == STATES
 
-    All groups of one entry have given back as many blocks of a sequence.
-    """
-    found: dict[tuple[Narrow, int, bool], list[tuple[int, int]]] = {}
-    for at, group in enumerate(groups):
-        own = Narrow(group.kind, group.window, group.token_bytes)
-        for part in (own,) if group.window else group.narrow:
-            key = (part._replace(token_bytes=0), group.block, group.window > 0)
-            found.setdefault(key, []).append((at, part.token_bytes))
-    return [(part, size, places) for (part, size, _), places in found.items()]
+
+def rules_of(groups: SequenceOf[LayerGroup]) -> tuple[LayerGroup, ...]:
+    """The same with states that are found again."""
+    return tuple(one._replace(kind=STATES) if one.kind == "state" else one for one in groups)
+
+
+def most_held(group: LayerGroup, in_flight: int) -> int:
+    """Blocks that it holds at most of a sequence that is given `in_flight` tokens at once."""
+    if group.kind == STATES:
+        return 2  # the state before a step, and that after it
+    return group.most_blocks(UNBOUND, in_flight) if group.window and in_flight else UNBOUND
 
 
 def blocks_for(group: LayerGroup, tokens: int) -> int:
@@ -71,9 +75,27 @@ def blocks_for(group: LayerGroup, tokens: int) -> int:
     return group.kept if group.kind == "state" else -(-tokens // group.block)
 
 
+def wanted(group: LayerGroup, there: int, tokens: int, most: int = UNBOUND) -> int:
+    """New blocks for a table of `there` entries to reach `tokens`; at most `most` are held.
+
+    Of states it is one, that after `tokens`: what lies between is passed over.
+    """
+    entries = blocks_for(group, tokens)
+    return int(entries > there) if group.kind == STATES else max(0, min(entries, most) - there)
+
+
+def first_entry(group: LayerGroup, computed: int) -> int:
+    """Entries below this can go with `computed` tokens stored."""
+    if group.kind == STATES:
+        return max(0, computed - 1) // group.block
+    return group.first_read(computed) // group.block
+
+
 def next_trim(group: LayerGroup, dropped: int) -> int:
     """Computed tokens with which the block after `dropped` ones can go."""
     end = (dropped + 1) * group.block
+    if group.kind == STATES:
+        return end + 1
     if group.kind == "sliding":
         return end + group.window - 1
     if group.kind == "chunked":
@@ -113,13 +135,13 @@ def search(pool: GroupedPool, groups: SequenceOf[LayerGroup], seq: Sequence) -> 
     keys = [seq.keys(group.block)[: tokens // group.block].tolist() for group in groups]
     found: list[list[int]] = [[] for _ in groups]
     for at, group in enumerate(groups):
-        if not group.window:
+        if not moves(group):
             for key in keys[at][: tokens // group.block]:
                 if (block := pool.find(at, key)) == NULL:
                     break
                 found[at].append(block)
             tokens = min(tokens, len(found[at]) * group.block // align * align)
-    turn = [at for at, group in enumerate(groups) if group.window]
+    turn = [at for at, group in enumerate(groups) if moves(group)]
     agreed = 0  # windows one after another that have so much
     while tokens and agreed < len(turn):
         at = turn[0]
@@ -129,9 +151,9 @@ def search(pool: GroupedPool, groups: SequenceOf[LayerGroup], seq: Sequence) -> 
         tokens = most
     blocks = []
     for at, group in enumerate(groups):
-        out, end = group.first_read(tokens) // group.block, tokens // group.block
+        out, end = first_entry(group, tokens), tokens // group.block
         there = (
-            [pool.find(at, key) for key in keys[at][out:end]] if group.window else found[at][:end]
+            [pool.find(at, key) for key in keys[at][out:end]] if moves(group) else found[at][:end]
         )
         blocks.append([NULL] * out + there)
     return Hit(tokens, tuple(blocks))
@@ -145,13 +167,13 @@ def longest_hit(
     tokens: int,
     align: int,
 ) -> int:
-    """Most of `tokens` that the windowed group `at` has: all that is read after them is found.
+    """Most of `tokens` that the group `at` has: all that is read after them is found.
 
-    What lies before the window need not be there. The rightmost one counts.
+    What lies before the window, or the last state, need not be there. The rightmost one counts.
     """
     size = group.block
     while tokens:
-        first = group.first_read(tokens) // size
+        first = first_entry(group, tokens)
         places = range(tokens // size - 1, first - 1, -1)
         missing = next((place for place in places if pool.find(at, keys[place]) == NULL), None)
         if missing is None:
@@ -161,13 +183,18 @@ def longest_hit(
 
 
 __all__ = [
+    "STATES",
     "UNBOUND",
     "Hit",
     "blocks_for",
     "check_groups",
+    "first_entry",
     "longest_alone",
     "longest_hit",
+    "most_held",
+    "moves",
     "next_trim",
+    "rules_of",
     "search",
-    "windows_of",
+    "wanted",
 ]

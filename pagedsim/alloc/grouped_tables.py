@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pagedsim.protocols import Int64
+from pagedsim.protocols import Int64, Sequence
 
 
 class Table:
@@ -24,4 +24,28 @@ class Held:
         self.tables, self.tokens = tables, tokens
 
 
-__all__ = ["Held", "Table"]
+class Promised:
+    """States that have a key and were not computed when they got it: by (group, key), whose."""
+
+    def __init__(self) -> None:
+        self._whose: dict[tuple[int, int], Sequence] = {}
+        self._last: dict[Sequence, list[tuple[int, int]]] = {}
+
+    def add(self, seq: Sequence, place: tuple[int, int]) -> None:
+        """The step being planned computes it for `seq`."""
+        self._whose[place] = seq
+        self._last.setdefault(seq, []).append(place)
+
+    def forget(self, seq: Sequence) -> None:
+        """Whatever `seq` was to compute is there by now, or never will be."""
+        for place in self._last.pop(seq, ()):
+            if self._whose.get(place) is seq:
+                del self._whose[place]
+
+    def after(self, place: tuple[int, int], tokens: int) -> bool:
+        """Whether that state, after `tokens` tokens, is still to be computed."""
+        seq = self._whose.get(place)
+        return seq is not None and seq.computed < tokens
+
+
+__all__ = ["Held", "Promised", "Table"]

@@ -23,13 +23,14 @@ class GroupedPool(NamedTuple):
 
 
 def grouped_pool(
-    device: Device, *, block: int = 16, full: bool = False, max_len: int = 1
+    device: Device, *, block: int = 16, full: bool = False, max_len: int = 1, prefix: bool = False
 ) -> GroupedPool:
     """The groups of `device`'s model as vLLM 0.33 makes them, or all layers as one full group.
 
     With `full` what a window has left is kept, and its layers are *narrow* (`protocols.groups`).
-    `max_len` is what a recurrent state's block stands for. DeviceError where a layer's size is
-    unknown, or its kind has no such group.
+    A recurrent state's block stands for as many tokens as the attention's with `prefix`, so that
+    states are found again at ends of blocks, else for `max_len`. DeviceError where a layer's size
+    is unknown, or its kind has no such group.
     """
     model = device.model
     layers = model.layer_list(device.exempt)
@@ -46,9 +47,9 @@ def grouped_pool(
         tp=device.tp,
         dtype=model.dtype,
         kv_dtype=device.kv_dtype,
-        state_block=max_len,
+        state_block=None if prefix else max_len,
     )
-    made = group(found, hybrid=True)
+    made = group(found, hybrid=True, kept=2 if prefix else 1)
     stages, first = [], 0
     for count in model.stages(device.pp):
         if size := made.block_bytes(first, first + count):
@@ -68,7 +69,7 @@ def grouped_pool(
 
 
 def pool_for(
-    spec: str, mode: str, device: Device | None, block: int, max_len: int
+    spec: str, mode: str, device: Device | None, block: int, max_len: int, prefix: bool
 ) -> GroupedPool | None:
     """What ``groups=on`` or ``groups=full`` of `spec` means on `device`.
 
@@ -81,7 +82,7 @@ def pool_for(
         raise SpecError(f"{spec}: groups is {mode}, must be on, full or off")
     if device is None:
         raise SpecError(f"{spec}: groups={mode} needs a model")
-    pool = grouped_pool(device, block=block, full=mode == "full", max_len=max_len)
+    pool = grouped_pool(device, block=block, full=mode == "full", max_len=max_len, prefix=prefix)
     if len(pool.groups) == 1 and pool.groups[0].kind == "full" and not pool.groups[0].narrow:
         return None
     return pool

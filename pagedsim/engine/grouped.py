@@ -155,6 +155,7 @@ class GroupAccount:
             padding += (count.held + count.cached) * weights.padding
             if weights.state:
                 states += (count.held - done) * weights.page
+                shared = shared or count.shared > 0
                 continue
             stored -= (count.gone - done) * weights.stored + count.shared * weights.page
             outside -= (count.gone - done) * weights.outside
@@ -195,7 +196,8 @@ class GroupAccount:
 
     def _distinct(self, step: Step) -> tuple[int, int, int, int]:
         """Stored, states, outside and reserved, where others hold blocks too. O(blocks held)."""
-        stored, outside, states, reserved = dict[int, int](), dict[int, int](), 0, 0
+        stored, outside, states = dict[int, int](), dict[int, int](), dict[int, int]()
+        reserved = 0
         running = self._batch.running
         for seq, tokens in zip(running, stored_after(step, running), strict=True):
             reach = self.covered(seq)
@@ -204,7 +206,7 @@ class GroupAccount:
             tables = self._allocator.tables(seq)
             for group, table in zip(self._groups, tables, strict=True):
                 if group.kind == "state":
-                    states += len(table) * group.page_bytes
+                    states.update((block, group.page_bytes) for block in table if block)
                     continue
                 size = group.block
                 parts: tuple[LayerGroup | Narrow, ...] = (group, *group.narrow)
@@ -218,7 +220,7 @@ class GroupAccount:
                             for part in parts
                         )
                         outside[block] = min(outside.get(block, out), out)
-        return sum(stored.values()), states, sum(outside.values()), reserved
+        return sum(stored.values()), sum(states.values()), sum(outside.values()), reserved
 
 
 def _parts(groups: tuple[LayerGroup, ...]) -> list[Part]:

@@ -78,6 +78,7 @@ class ReferenceEngine:
         self._fruitless = 0
         self._rank = scheduler.rank if isinstance(scheduler, SupportsRank) else None
         self._hold = isinstance(scheduler, SupportsHold) and scheduler.hold
+        self.state_block = getattr(allocator, "state_block", 0)
 
     # What a scheduler may do.
 

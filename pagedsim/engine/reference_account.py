@@ -81,7 +81,7 @@ def grouped_window_of(engine: Any, plan: Plan, load: Load, duration: int) -> tup
                 group_of[block] = group
                 start, size = at * group.block, group.block
                 if group.kind == "state":
-                    blocks[block] = [runs, 0, 0]
+                    blocks[block] = [max(runs, blocks.get(block, [0])[0]), 0, 0]
                     continue
                 fill = min(max(stored - start, 0), size)
                 out = sum(

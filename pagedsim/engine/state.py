@@ -12,6 +12,7 @@ from pagedsim.protocols import (
     Allocator,
     Scheduler,
     SupportsRank,
+    SupportsStates,
     SupportsSteady,
     headroom,
 )
@@ -23,6 +24,7 @@ class State(Rooms):
     def __init__(self, allocator: Allocator, scheduler: Scheduler, max_len: int) -> None:
         super().__init__(allocator)
         self.max_len = max_len
+        self.state_block: int = getattr(allocator, "state_block", 0)
         self.running = self.batch.running
         self.prefilling = self.batch.prefilling
         self.rank = scheduler.rank if isinstance(scheduler, SupportsRank) else None
@@ -33,6 +35,9 @@ class State(Rooms):
         self.head_first = isinstance(scheduler, SupportsSteady) and scheduler.head_first
         self.seen = NOBODY  # whose hit a plan asked for last, and what it was
         self._refused_at = 0  # slots that were held when somebody was refused last
+        states = isinstance(allocator, SupportsStates) and self.state_block > 0
+        self._unsettled = allocator.unsettled if states else None  # type: ignore[attr-defined]
+        self._settles = False  # whether the head was refused a state that is there a step later
 
     # What a scheduler sees and does.
 
@@ -59,6 +64,8 @@ class State(Rooms):
             if self.groups is not None:
                 self._freed = False  # what was given back before that was not enough
                 self._refused_at = self.allocator.usage().held
+            if self._unsettled is not None and self._unsettled(seq):
+                self._settles = True
             return False
         if self.waiting[0] is seq:
             del self.waiting[0]
@@ -75,17 +82,20 @@ class State(Rooms):
     def forget(self) -> None:
         """A new plan begins: nobody was looked at."""
         self.seen = self._looked = NOBODY
-        self._freed = False
+        self._freed = self._settles = False
 
     def head_stirs(self) -> bool:
         """Whether the head of the queue could fare otherwise than when the plan looked at it.
 
-        It could if it would hit more or less by now, or if growing has given slots back. Windows do
-        that all the time: who hits nothing fares the same as long as no less is held.
+        It could if it would hit more or less by now, if the state that it would hit was about to be
+        computed, or if growing has given slots back. Windows do that all the time: who hits nothing
+        fares the same as long as no less is held.
         """
         who, hit = self.seen
         if who is None or not self.waiting or self.waiting[0] is not who:
             return False
+        if self._settles or (self.head_first and self._unsettled is not None):
+            return True  # where states move on is not foreseen, and a head is looked at before
         if self._freed and (hit or self.groups is None):
             return True
         if self._freed and self.allocator.usage().held < self._refused_at:

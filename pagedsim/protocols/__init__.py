@@ -25,6 +25,7 @@ from pagedsim.protocols.groups import (
     LayerGroup,
     Narrow,
     SupportsGroups,
+    SupportsStates,
     token_bytes,
 )
 from pagedsim.protocols.memory import (
@@ -105,6 +106,7 @@ __all__ = [
     "SupportsRamp",
     "SupportsRank",
     "SupportsSlots",
+    "SupportsStates",
     "SupportsSteady",
     "Usage",
     "View",

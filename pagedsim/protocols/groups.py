@@ -13,7 +13,8 @@ Which tokens a group must keep is its *kind*:
     full      every token
     sliding   the last `window` tokens, so a table drops blocks at its front as it grows
     chunked   the tokens of the chunk of `window` that the next token falls in
-    state     none: one state for the whole sequence, whatever its length
+    state     none: one state for the whole sequence, whatever its length; where content is found
+              again also states at ends of blocks of `block` tokens, until they are evicted
 
 An engine without groups keeps every token for all layers, in one full group. Those of its layers
 that read a window alone are then *narrow*: what has left their window stays, and is read no more.
@@ -142,6 +143,24 @@ class SupportsGroups(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsStates(Protocol):
+    """An allocator with recurrent states that are found again, at ends of blocks alone.
+
+    A step of a prompt leaves a state to find only if it ends at a multiple of `state_block` tokens
+    (0: there are none), so a scheduler that knows of it ends steps there.
+    """
+
+    state_block: int
+
+    def unsettled(self, seq: Sequence, /) -> bool:
+        """Whether a state that `seq`, waiting, would hit is computed in the step being planned.
+
+        `admit` is then refused: one goes on from a state only when it is there, a step later.
+        """
+        ...
+
+
 def token_bytes(allocator: object) -> int:
     """Bytes of one token in all groups of an allocator; 0 where its slots are tokens."""
     if not isinstance(allocator, SupportsGroups):
@@ -149,4 +168,4 @@ def token_bytes(allocator: object) -> int:
     return sum(group.token_bytes for group in allocator.groups)
 
 
-__all__ = ["GroupBlocks", "LayerGroup", "Narrow", "SupportsGroups", "token_bytes"]
+__all__ = ["GroupBlocks", "LayerGroup", "Narrow", "SupportsGroups", "SupportsStates", "token_bytes"]

@@ -99,8 +99,9 @@ def make_allocator(
         mode, parsed = parsed.words["groups"], without(parsed, "groups")
         if parsed.values.get("block", 16) != block:
             raise SpecError(f"{spec}: block is {parsed.words['block']}, must be >= 1")
-        if pool := pool_for(spec, mode, device, block, max_len):
-            prefix, parsed = shipped["paged"] is not Paged, without(parsed, "block")
+        prefix = shipped["paged"] is not Paged
+        if pool := pool_for(spec, mode, device, block, max_len, prefix):
+            parsed = without(parsed, "block")
             parts |= {**pool._asdict(), "prefix": prefix, "in_flight": in_flight}
             shipped = {**shipped, "paged": Grouped}
     if parsed.path is None and parsed.name in ("paged", "radix"):

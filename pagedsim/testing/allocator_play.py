@@ -211,13 +211,18 @@ class Play(Calls):
     # Questions to others in the same state.
 
     def again(self) -> Any:
-        """A third allocator in the same state: everything that was granted, once more."""
+        """A third allocator in the same state: everything that was granted, once more.
+
+        Sequences show then what they showed: what they know, and what all of them have stored.
+        """
         third = self.make()
+        everyone = {call.seq for call in self.calls} | {call.child for call in self.calls} - {None}
+        now = {seq: (seq.tokens, seq.computed) for seq in everyone if seq is not None}
         for kind, seq, tokens, whole, spare, known, computed, child in self.calls:
-            now = seq.tokens, seq.computed
             seq.tokens, seq.computed = known, computed
             if kind == "release":
                 self.call(third, "release", seq)
+                seq.computed = 0
             elif kind == "trim":
                 self.call(third, "trim", seq, tokens)
             elif kind == "fork":
@@ -226,7 +231,9 @@ class Play(Calls):
                 more: dict[str, Any] = {"whole": whole, "spare": spare} if kind == "admit" else {}
                 good = self.call(third, kind, seq, tokens, **more)
                 self.hold("determinism", good, f"an equal allocator refuses {kind}({seq})")
-            seq.tokens, seq.computed = now
+                seq.computed = tokens
+        for each, (known, computed) in now.items():
+            each.tokens, each.computed = known, computed
         return third
 
     def still_refused(self, pick: int, kind: str, seq: Seq, tokens: int, **more: Any) -> None:
@@ -262,6 +269,9 @@ class Play(Calls):
             kind = "grow" if seq.computed else "admit"
             whole = 0 if seq.computed else tokens
             more: dict[str, Any] = {"whole": whole} if whole else {}
+            if self.laws.groups is not None and seq.computed:
+                self.call(allocator, "trim", seq, seq.computed)
+                calls.append(Call("trim", seq, seq.computed, 0, 0, tokens, seq.computed))
             good = self.call(allocator, kind, seq, tokens, **more)
             said = f"{kind} to {tokens} tokens is refused though nobody else holds anything"
             self.hold("longest", good, f"{said}; longest is {longest}")

@@ -14,6 +14,7 @@ from pagedsim.testing.sequences import Seq
 GROUP_LAWS = {
     "groups": "tables, group counts and free list are all the blocks, each in one group",
     "windows": "what the next token reads is held with its content; trimmed, nothing else is kept",
+    "states": "the state after the last stored token is held, and a hit ends where one is kept",
 }
 
 
@@ -23,6 +24,7 @@ class GroupLaws:
     def __init__(self, allocator: Any, hold: Callable[[str, object, Any], None]) -> None:
         self.allocator, self.hold = allocator, hold
         self.memory: dict[tuple[int, int], tuple[int, int]] = {}
+        self.finds_states = getattr(allocator, "state_block", 0) > 0
 
     def seen(self, allocator: Any, held: Collection[Seq]) -> dict[str, Any]:
         """What an allocator shows of its groups."""
@@ -36,14 +38,16 @@ class GroupLaws:
         theirs = {block for other in others for table in self.allocator.tables(other)
                   for block in table}  # fmt: skip
         for at, (group, table) in enumerate(self._tables(seq)):
-            if group.kind == "state":
+            if group.kind == "state" and not self.finds_states:
                 continue
-            for position in range(seq.computed, tokens):
+            begin = tokens - 1 if group.kind == "state" else seq.computed  # states: the last alone
+            for position in range(begin, tokens):
                 block = table[position // group.block]
                 said = f"{seq} writes token {position} of group {at} to block {block}"
                 self.hold("windows", block, f"{said}, which was given back")
                 self.hold("no alias", block not in theirs, f"{said}, which another holds")
-                self.memory[block, position % group.block] = (at, seq.prefixes[position])
+                place = 0 if group.kind == "state" else position % group.block
+                self.memory[block, place] = (at, seq.prefixes[position])
 
     def between_calls(self, stored: Mapping[Seq, int]) -> None:
         """Every table reads back, and every block is somewhere."""
@@ -56,8 +60,7 @@ class GroupLaws:
                 for block in filter(None, table):
                     said = f"block {block} is in groups {owner.get(block)} and {at}"
                     self.hold("groups", owner.setdefault(block, at) == at, said)
-                if group.kind != "state":
-                    self._reads_back(seq, at, group, table, tokens)
+                self._reads_back(seq, at, group, table, tokens)
         for at, count in enumerate(allocator.group_blocks()):
             held = sum(group == at for group in owner.values())
             self.hold("groups", count.held == held, lambda: f"group {at}: {count}, held {held}")  # noqa: B023
@@ -72,24 +75,30 @@ class GroupLaws:
     def after_trim(self, seq: Seq, computed: int) -> None:
         """What the next token reads is there, and nothing that lies wholly before it."""
         for at, (group, table) in enumerate(self._tables(seq)):
-            if group.kind != "state":
-                self._reads_back(seq, at, group, table, computed)
-            if group.window:
-                first = group.first_read(computed) // group.block
+            self._reads_back(seq, at, group, table, computed)
+            if group.window or (group.kind == "state" and self.finds_states):
+                first = self._reads(group, computed).start // group.block
                 kept = [block for block in table[:first] if block]
                 said = f"{seq}, {computed} stored: group {at} keeps {kept} that nothing reads"
                 self.hold("windows", not kept, said)
 
     def _reads_back(self, seq: Seq, at: int, group: Any, table: list[int], stored: int) -> None:
-        for position in range(group.first_read(stored), stored):
+        for position in self._reads(group, stored):
             index = position // group.block
             block = table[index] if index < len(table) else 0
-            found = self.memory.get((block, position % group.block))
+            place = 0 if group.kind == "state" else position % group.block
+            found = self.memory.get((block, place))
             self.hold(
-                "windows",
+                "states" if group.kind == "state" else "windows",
                 block and found == (at, seq.prefixes[position]),
                 lambda: f"{seq}: token {position} of group {at} is not in block {block}: {found}",  # noqa: B023
             )
+
+    def _reads(self, group: Any, stored: int) -> range:
+        """Positions that the next token reads; of states the last, if they have a table at all."""
+        if group.kind == "state":
+            return range(stored - 1 if self.finds_states and stored else stored, stored)
+        return range(group.first_read(stored), stored)
 
     def _tables(self, seq: Seq) -> list[tuple[Any, list[int]]]:
         tables = [list(table) for table in self.allocator.tables(seq)]

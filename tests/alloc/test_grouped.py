@@ -225,7 +225,6 @@ def test_blocks_of_groups_are_handed_out_in_their_order() -> None:
         ({"groups": (group("full", token=-1),)}, "has -4 bytes, must be >= 0"),
         ({"groups": (group("sliding", 2)._replace(narrow=((2, 2),)),)}, "narrow layers, which"),
         ({"groups": (group("state", kept=0),)}, "keeps 0 states"),
-        ({"groups": (group("state"),), "prefix": True}, "recurrent layers"),
         ({"groups": (group("full"),), "block_bytes": 3}, "block of 3 bytes, must be >= 4"),
         ({"groups": (group("full"),), "free_order": "9"}, "free_order is 9"),
         ({"groups": (group("full"),), "blocks": 1}, "a pool of 1 blocks"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import lcm
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -23,6 +23,41 @@ from pagedsim.alloc.grouped_ranked import RankedPool
 from pagedsim.errors import SpecError
 from pagedsim.protocols import LayerGroup
 from pagedsim.testing.sequences import Library, Seq
+
+
+class Place(NamedTuple):
+    """What `LayerGroup` says, and what of a table must be there."""
+
+    one: LayerGroup
+
+    def entries(self, tokens: int) -> int:
+        return -(-tokens // self.one.block)
+
+    def read(self, tokens: int) -> set[int]:
+        """Entries that hold what the token after `tokens` stored ones needs."""
+        if self.one.kind == "state":
+            return {(tokens - 1) // self.one.block} if tokens else set()
+        return {position // self.one.block for position in read_by_next(self.one, tokens)}
+
+    def before(self, tokens: int) -> int:
+        """Entries that are behind all that any later token needs."""
+        if self.one.kind == "state":
+            return max(0, tokens - 1) // self.one.block
+        return read_by_next(self.one, tokens).start // self.one.block
+
+    def new(self, there: int, tokens: int) -> list[bool]:
+        """Entries that are added: whether each is a block."""
+        more = self.entries(tokens) - there
+        if self.one.kind == "state":
+            return [False] * (more - 1) + [True] * (more > 0)
+        return [True] * more
+
+    def named(self, since: int, tokens: int) -> range:
+        """Entries that get their content."""
+        full = tokens // self.one.block
+        if self.one.kind == "state":
+            return range(full - 1 if tokens == full * self.one.block else full, full)
+        return range(since, full)
 
 
 @dataclass
@@ -53,6 +88,8 @@ class Model:
         self.blocks = {at: Block() for at in range(1, self.count)}
         self.plain = list(self.blocks)
         self.found: dict[tuple[int, int], list[int]] = {}
+        self.places = [Place(one) for one in self.groups]
+        self.steps: dict[Seq, int] = {}  # tokens at whose end the last states were named
 
     def kept(self) -> list[int]:
         idle = [(at, b) for at, b in self.blocks.items() if not b.holders and b.content]
@@ -68,7 +105,7 @@ class Model:
             tables = []
             for at, one in enumerate(self.groups):
                 table = [0] * (tokens // one.block)
-                for index in {position // one.block for position in read_by_next(one, tokens)}:
+                for index in self.places[at].read(tokens):
                     content = (at, seq.prefixes[(index + 1) * one.block - 1])
                     table[index] = next(iter(self.found.get(content, [])), -1)
                 tables.append(table)
@@ -77,11 +114,16 @@ class Model:
         raise AssertionError("no hit is a hit of nothing")
 
     def admit(self, seq: Seq, tokens: int, whole: int, spare: int, size: int) -> bool:
-        _, tables = self.hit(seq)
+        hit, tables = self.hit(seq)
+        if any(one.kind == "state" for one in self.groups) and any(
+            hit == end > other.computed and other.prefixes[end - 1] == seq.prefixes[hit - 1]
+            for other, end in self.steps.items()
+        ):
+            return False  # its state is computed in this very step
         idle = {at for table in tables for at in table if at and not self.blocks[at].holders}
         need = sum(
-            -(-max(tokens, whole) // one.block) - len(table)
-            for one, table in zip(self.groups, tables, strict=True)
+            sum(place.new(len(table), max(tokens, whole)))
+            for place, table in zip(self.places, tables, strict=True)
         )
         if need + len(idle) + -(-spare // size) > len(self.free()):
             return False
@@ -94,24 +136,25 @@ class Model:
 
     def grow(self, seq: Seq, tokens: int) -> bool:
         needs = [
-            max(0, -(-tokens // one.block) - len(table))
-            for one, table in zip(self.groups, self.tables[seq], strict=True)
+            place.new(len(table), tokens)
+            for place, table in zip(self.places, self.tables[seq], strict=True)
         ]
-        if sum(needs) > len(self.free()):
+        if sum(map(sum, needs)) > len(self.free()):
             return False
         for table, need in zip(self.tables[seq], needs, strict=True):
-            table += [self.take() for _ in range(need)]
+            table += [self.take() if block else 0 for block in need]
         named = self.named[seq]
         full = [tokens // one.block for one in self.groups]
         self.clock += any(now > before for now, before in zip(full, named, strict=True))
         for at, one in enumerate(self.groups):
-            for index in range(named[at], full[at]):
+            for index in self.places[at].named(named[at], tokens) if full[at] > named[at] else ():
                 number = self.tables[seq][at][index]
                 if number:
+                    self.steps[seq] = tokens
                     content = (at, seq.prefixes[(index + 1) * one.block - 1])
                     self.blocks[number] = Block(content, 1, self.clock, 1)
                     self.found.setdefault(content, []).append(number)
-                named[at] = index + 1
+            named[at] = max(named[at], full[at])
         return True
 
     def take(self) -> int:
@@ -137,7 +180,7 @@ class Model:
         self.plain = plain + self.plain if self.to_front else self.plain + plain
 
     def trim(self, seq: Seq) -> None:
-        firsts = [read_by_next(one, seq.computed).start // one.block for one in self.groups]
+        firsts = [place.before(seq.computed) for place in self.places]
         tables = self.tables[seq]
         self.clock += any(any(t[:first]) for t, first in zip(tables, firsts, strict=True))
         for table, first in zip(tables, firsts, strict=True):
@@ -146,10 +189,13 @@ class Model:
 
     def release(self, seq: Seq) -> None:
         self.clock += 1
+        self.steps.pop(seq, None)
         for table in self.tables.pop(seq):
             self.back(table)
 
 
+STATES = st.builds(group, kind=st.just("state"), block=st.sampled_from([2, 4])).map(lambda x: (x,))
+MIXED = GROUPS | st.tuples(STATES, GROUPS).map(lambda pair: pair[1][:2] + pair[0])
 MOVES = st.lists(
     st.tuples(st.integers(0, 5), st.integers(0, 40), st.integers(0, 4)), min_size=5, max_size=40
 )
@@ -163,6 +209,7 @@ def play(groups: Any, blocks: int, order: str, policy: Any, moves: Any) -> int:
     except SpecError:
         return 0
     model, library = Model(groups, blocks, name, order == "0.33"), Library()
+    steps: list[tuple[Seq, int]] = []  # what the step being planned will store
     for number, (kind, size, pick) in enumerate(moves):
         running = list(model.tables)
         if kind < 3 or not running:
@@ -177,14 +224,14 @@ def play(groups: Any, blocks: int, order: str, policy: Any, moves: Any) -> int:
             assert granted == model.admit(seq, tokens, whole, spare, pool.block)
             if granted:
                 seq.computed = hit
-                seq.store(tokens)
+                steps.append((seq, tokens))
         elif kind == 5 or running[size % len(running)].computed >= pool.longest:
             seq = running[size % len(running)]
             pool.release(seq)
             model.release(seq)
         else:
             seq = running[size % len(running)]
-            if seq.computed == seq.final + 1:
+            if seq.computed == seq.final + 1 or any(seq is other for other, _ in steps):
                 continue
             pool.trim(seq, seq.computed)
             model.trim(seq)
@@ -192,25 +239,31 @@ def play(groups: Any, blocks: int, order: str, policy: Any, moves: Any) -> int:
             granted = pool.grow(seq, tokens)
             assert granted == model.grow(seq, tokens)
             if granted:
-                seq.store(tokens)
+                steps.append((seq, tokens))
+        if kind % 2:  # the step is over
+            for seq, tokens in steps:
+                if seq in model.tables:
+                    seq.store(tokens)
+            steps.clear()
         assert list(pool.free_blocks()) == model.free()
         for seq, tables in model.tables.items():
             assert [list(table) for table in pool.tables(seq)] == tables
-        tables_are_right(pool, list(model.tables))
+        if not steps:
+            tables_are_right(pool, list(model.tables))
         assert pool.usage().cached == len(model.kept()) * pool.block
         assert pool.evicted == model.evicted * pool.block
     return model.evicted
 
 
 @pytest.mark.parametrize("policy", sorted(RANKS))
-@given(groups=GROUPS, blocks=st.integers(4, 24), moves=MOVES, order=st.sampled_from("ab"))
+@given(groups=MIXED, blocks=st.integers(4, 24), moves=MOVES, order=st.sampled_from("ab"))
 def test_blocks_leave_in_the_order_of_the_policy(
     policy: str, groups: Any, blocks: int, moves: Any, order: str
 ) -> None:
     play(groups, blocks, {"a": "0.33", "b": "0.11"}[order], POLICIES[policy](), moves)
 
 
-@given(groups=GROUPS, blocks=st.integers(4, 24), moves=MOVES)
+@given(groups=MIXED, blocks=st.integers(4, 24), moves=MOVES)
 def test_the_free_list_itself_is_least_recently_used(groups: Any, blocks: int, moves: Any) -> None:
     play(groups, blocks, "0.33", "lru", moves)
 
@@ -219,7 +272,7 @@ def test_the_sample_evicts() -> None:
     total = []
 
     @settings(max_examples=150, derandomize=True, database=None, deadline=None)
-    @given(groups=GROUPS, blocks=st.integers(4, 24), moves=MOVES)
+    @given(groups=MIXED, blocks=st.integers(4, 24), moves=MOVES)
     def sample(groups: Any, blocks: int, moves: Any) -> None:
         total.append(play(groups, blocks, "0.33", "lfu", moves))
 
@@ -251,6 +304,34 @@ class _MadeAgain(RankedPool):
             self._made[block] = self._clock
 
 
+@pytest.mark.parametrize("planted", ["hit at once", "named inside", "passed over is taken"])
+def test_a_mistake_with_states_is_found(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if planted == "hit at once":
+        monkeypatch.setattr(Grouped, "unsettled", lambda self, seq: False)
+    elif planted == "named inside":
+        monkeypatch.setattr(module, "STATES", "none")
+    else:
+        monkeypatch.setattr(module, "wanted", lambda one, there, tokens, most=0: max(
+            0, -(-tokens // one.block) - there
+        ))  # fmt: skip
+
+    @settings(
+        max_examples=800,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
+    @given(groups=st.tuples(STATES, GROUPS).map(lambda pair: pair[1][:1] + pair[0]),
+           blocks=st.integers(4, 24), moves=MOVES)  # fmt: skip
+    def search(groups: Any, blocks: int, moves: Any) -> None:
+        play(groups, blocks, "0.33", "lru", moves)
+
+    with pytest.raises((AssertionError, KeyError, IndexError)):
+        search()
+
+
 @pytest.mark.parametrize(
     ("policy", "planted"),
     [("lfu", _UsesNotCounted), ("lru", _RootFirst), ("mru", _NoTime), ("fifo", _MadeAgain)],
@@ -268,7 +349,7 @@ def test_a_planted_mistake_is_found(
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate],
     )
-    @given(groups=GROUPS, blocks=st.integers(4, 24), moves=MOVES)
+    @given(groups=MIXED, blocks=st.integers(4, 24), moves=MOVES)
     def search(groups: Any, blocks: int, moves: Any) -> None:
         play(groups, blocks, "0.33", POLICIES[policy](), moves)
 

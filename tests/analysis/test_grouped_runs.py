@@ -153,8 +153,12 @@ def test_a_recurrent_model() -> None:
     assert ran.run.memory.padding
     with pytest.raises(DeviceError, match="recurrent layers, which no engine keeps as full"):
         made("full", device)
-    with pytest.raises(SpecError, match="recurrent layers: how their states are found"):
-        made("on,prefix=on", device)
+    assert made("on,prefix=on", device).run.finished == 14
+    again: Any = allocator_of("paged:groups=on,prefix=on", Setup(device=device).resolved())
+    assert again.state_block == 48  # a state of 137,216 bytes fits in 3 · 16 tokens of 4,096
+    assert {group.block for group in again.groups} == {48}
+    with pytest.raises(SpecError, match="max_batched_tokens is 40, must be >= 48 with prefix=on"):
+        made("on,prefix=on", replace(device, max_batched_tokens=40))
     assert allocators_for(RECURRENT)[1:] == ("paged:block=16", "paged:block=16,groups=on")
 
 

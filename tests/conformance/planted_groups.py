@@ -11,6 +11,8 @@ from pagedsim.protocols import GroupBlocks, LayerGroup
 
 WINDOWS = (LayerGroup("full", (0,), 2, 2), LayerGroup("sliding", (1,), 2, 2, 3))
 
+STATES = (LayerGroup("full", (0,), 2, 2), LayerGroup("state", (1,), 2, 2))
+
 
 class Windowed(Grouped):
     """A full group and a window of 3, blocks of 2, with a prefix cache."""
@@ -65,6 +67,27 @@ class AsksTooLate(Windowed):
         return super().room(seq) + 2
 
 
+class Stated(Grouped):
+    """A full group and states, blocks of 2, with a prefix cache."""
+
+    def __init__(self, blocks: int) -> None:
+        super().__init__(blocks, groups=STATES, prefix=True)
+
+
+class DropsTheState(Stated):
+    """Gives back the state that the next token goes on from."""
+
+    def trim(self, seq: Any, computed: int, /) -> bool:
+        return super().trim(seq, computed + 2)
+
+
+class FindsStatesInside(Stated):
+    """A block has its key whatever token its state is after."""
+
+    def grow(self, seq: Any, tokens: int, /) -> bool:
+        return super().grow(seq, tokens) and (tokens % 2 == 0 or super().grow(seq, tokens + 1))
+
+
 PLANTED: dict[str, tuple[Callable[..., Any], set[str]]] = {
     "DropsTooMuch": (DropsTooMuch, {"windows", "within room"}),
     "KeepsItAll": (KeepsItAll, {"windows"}),
@@ -72,4 +95,6 @@ PLANTED: dict[str, tuple[Callable[..., Any], set[str]]] = {
     "CountsForTheOther": (CountsForTheOther, {"groups"}),
     "TrimsWhenRefused": (TrimsWhenRefused, {"windows", "refusal"}),
     "AsksTooLate": (AsksTooLate, {"within room", "longest"}),
+    "DropsTheState": (DropsTheState, {"states", "within room"}),
+    "FindsStatesInside": (FindsStatesInside, {"states", "within room", "no alias"}),
 }

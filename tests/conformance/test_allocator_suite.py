@@ -25,6 +25,7 @@ from pagedsim.testing import allocator_suite, check_allocator, profile, rejects
 PLANTED = {**OF_SLOTS, **OF_GROUPS}
 WINDOWS = (LayerGroup("sliding", (0,), 2, 6, 3), LayerGroup("chunked", (1,), 4, 4, 6))
 STATES = (LayerGroup("full", (0,), 2, 6), LayerGroup("state", (1,), 1, 5))
+FOUND = (LayerGroup("state", (2,), 2, 5),)
 SHIPPED = [
     Paged,
     partial(Paged, free_order="0.11", null=0),
@@ -34,6 +35,7 @@ SHIPPED = [
     partial(Grouped, groups=WINDOWS, prefix=True),
     partial(Grouped, groups=WINDOWS, prefix=True, evict="lfu"),
     partial(Grouped, groups=STATES, free_order="0.11"),
+    partial(Grouped, groups=(*WINDOWS, *FOUND), prefix=True),
     Radix,
     partial(Radix, evict="lfu"),
     partial(Slots, n=3),

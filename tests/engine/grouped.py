@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def parts(draw: st.DrawFn) -> tuple[Any, Any, int]:
     """Makers of an allocator and of a scheduler, and a maximum length."""
     max_len = draw(st.sampled_from([30, 70]))
     prefix = draw(st.booleans())
-    groups = draw(groups_of(not prefix))
+    groups = draw(groups_of(True))
     kind = draw(st.sampled_from(SCHEDULERS[: -1 if prefix else None]))  # tokens ahead have no key
     max_seqs = draw(st.sampled_from([2, 3, 8]))
     watermark = draw(st.sampled_from([0.0, 0.0, 0.1]))
@@ -74,6 +75,10 @@ def parts(draw: st.DrawFn) -> tuple[Any, Any, int]:
         }
         # else equals can preempt each other for ever (test_rules_vllm.py)
         options["full_input"] |= options["policy"] == "priority"
+        states = [one.block for one in groups if prefix and one.kind == "state"]
+        least = math.lcm(*states) if states else 0
+        options["max_batched_tokens"] = max(least, options["max_batched_tokens"])
+        options["long_prefill"] = options["long_prefill"] and max(least, options["long_prefill"])
         flight = draw(st.sampled_from([0, options["max_batched_tokens"]]))
         scheduler = lambda: Vllm(**options)  # noqa: E731
     given = {

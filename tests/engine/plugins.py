@@ -149,6 +149,7 @@ class NoMore:
         self.trim, self.tables, self.covered = allocator.trim, allocator.tables, allocator.covered
         self.group_blocks = allocator.group_blocks
         self.out_of_windows = allocator.out_of_windows
+        self.state_block, self.unsettled = allocator.state_block, allocator.unsettled
 
 
 class ShortestFirst:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pagedsim.errors import SpecError
-from pagedsim.protocols import View
+from pagedsim.protocols import Sequence, View
 
 
 def at_least(name: str, value: int, least: int) -> int:
@@ -25,4 +25,19 @@ def full(view: View, max_seqs: int) -> bool:
     return len(view.running) + view.pledged + view.width(view.waiting[0]) > max_seqs
 
 
-__all__ = ["at_least", "full", "share"]
+def to_state(seq: Sequence, computed: int, want: int, block: int) -> int:
+    """Of `want` tokens so many that a step of a prompt ends where a state can be found again.
+
+    That is at ends of blocks, up to the last whole block of what is known; from there on, and in
+    decoding, all of them. 0 where they do not reach a block's end.
+    """
+    known = seq.tokens
+    if computed >= max(seq.prompt, known - 1):
+        return want
+    last, end = known - known % block, computed + want
+    if end < last:
+        return want // block * block
+    return last - computed if computed < last < end else want
+
+
+__all__ = ["at_least", "full", "share", "to_state"]

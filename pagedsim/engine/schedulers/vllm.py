@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from mypy_extensions import mypyc_attr
 
-from pagedsim.engine.schedulers.bounds import at_least, full, share
+from pagedsim.engine.schedulers.bounds import at_least, full, share, to_state
 from pagedsim.engine.schedulers.together import grow_together
 from pagedsim.errors import SpecError
 from pagedsim.protocols import BatchView, Limit, Plan, Sequence, View, batched
@@ -55,6 +55,7 @@ class Vllm:
             raise SpecError(f"vllm: policy is {policy}, must be fcfs or priority")
         self.policy = policy
         self.rank = _by_priority if policy == "priority" else None
+        self._states = 0  # tokens of a block of states that are found again
 
     def check(self, max_len: int, /) -> None:
         """Without chunks a prompt must fit the budget whole, or it would wait for ever."""
@@ -64,6 +65,22 @@ class Vllm:
                 f"must be >= the maximum length {max_len}"
             )
 
+    def _state_block(self, view: View) -> int:
+        """What steps of prompts end at. SpecError where they cannot reach it, and would wait."""
+        block: int = getattr(view, "state_block", 0)
+        if not block:
+            return 0
+        if not self.chunked:
+            raise SpecError("vllm: chunked=0 with prefix=on and recurrent layers: give chunked=1")
+        bounds = {"max_batched_tokens": self.max_batched_tokens, "long_prefill": self.long_prefill}
+        for name, most in bounds.items():
+            if most < block and (most or name == "max_batched_tokens"):
+                raise SpecError(
+                    f"vllm: {name} is {most}, must be >= {block} with prefix=on and recurrent "
+                    "layers, the tokens of a block: states are kept at ends of blocks"
+                )
+        return block
+
     def undisturbed(self, view: BatchView, /) -> bool:
         """The budget must reach everyone."""
         return view.decoding <= self.max_batched_tokens
@@ -72,6 +89,7 @@ class Vllm:
         """Running sequences first, then, if none was preempted, the queue."""
         plan = Plan()
         chunk = view.max_len
+        self._states = self._state_block(view)
         if self.long_prefill and len(view.running) + len(view.waiting) > 1:
             chunk = self.long_prefill
         budget = self._run_at_once(view, plan, chunk)
@@ -108,6 +126,10 @@ class Vllm:
                 if not budget:
                     break
                 want = budget
+            if self._states:
+                want = to_state(seq, seq.computed, want, self._states)
+                if not want:
+                    continue
             wants[seq] = want
             budget -= want
         fcfs = self.policy == "fcfs"
@@ -125,6 +147,8 @@ class Vllm:
         while at < len(view.running) and budget > 0:
             seq = view.running[at]
             want = min(seq.tokens - seq.computed, chunk, budget, view.max_len - 1 - seq.computed)
+            if self._states:
+                want = to_state(seq, seq.computed, want, self._states)
             if not want:
                 idle.add(seq)
                 at += 1
@@ -161,6 +185,10 @@ class Vllm:
                 if not self.chunked:
                     return
                 want = budget
+            if self._states:
+                want = to_state(seq, hit, want, self._states)
+                if not want:
+                    return
             spare = view.headroom(self.watermark) if self.watermark and view.running else 0
             whole = seq.tokens if self.full_input else 0
             if not view.admit(seq, hit + want, whole=whole, spare=spare):

@@ -25,6 +25,7 @@ from math import lcm
 import numpy as np
 
 from pagedsim.alloc.evict import POLICIES, Evict
+from pagedsim.alloc.grouped_forks import Tails, together
 from pagedsim.alloc.grouped_pool import NULL, GroupedPool
 from pagedsim.alloc.grouped_ranked import RankedPool
 from pagedsim.alloc.grouped_rules import (
@@ -42,15 +43,15 @@ from pagedsim.alloc.grouped_rules import (
     search,
     wanted,
 )
+from pagedsim.alloc.grouped_shown import Shown
 from pagedsim.alloc.grouped_tables import Held, Promised, Table
-from pagedsim.alloc.grouped_windows import bytes_outside, windows_of
 from pagedsim.errors import ContractError, SpecError
-from pagedsim.protocols import Future, GroupBlocks, LayerGroup, Sequence, Usage
+from pagedsim.protocols import Future, LayerGroup, Sequence
 
 _NO_KEYS = np.zeros(0, np.int64)
 
 
-class Grouped:
+class Grouped(Shown):
     """Tables of several groups over one pool; every operation is O(blocks that it moves or reads).
 
     `blocks` count the null block. `prefix`: whether content is found again. `in_flight`: most
@@ -83,20 +84,16 @@ class Grouped:
         widest = max(1, *(group.page_bytes for group in groups))
         if block_bytes and block_bytes < widest:
             raise SpecError(f"paged: a block of {block_bytes} bytes, must be >= {widest}")
-        self.groups, self.prefix = tuple(groups), bool(prefix)
-        self.block_bytes = block_bytes or widest
-        self.block = self.block_bytes  # slots a block: bytes
-        self.blocks = blocks
-        self.capacity = (blocks - 1) * self.block_bytes
-        self._rules = rules_of(self.groups) if prefix else self.groups
+        groups, self.prefix = tuple(groups), bool(prefix)
+        self._rules = rules_of(groups) if prefix else groups
         self.windowed = any(map(moves, self._rules))
+        pool = self._ordered(blocks, free_order, evict)
+        tails = Tails(pool, self._rules)
+        super().__init__(groups, pool, tails, blocks, block_bytes or widest)
+        self.foresees = pool.foresees
         states = [one.block for one in self._rules if one.kind == STATES]
         self.state_block = lcm(*states) if states else 0
         self._caps = [most_held(group, in_flight) for group in self._rules]
-        self._windows = windows_of(groups)
-        self._pool = self._ordered(free_order, evict)
-        self.foresees = self._pool.foresees
-        self._tables: dict[Sequence, Held] = {}
         self._looked: tuple[Sequence | None, int, int, Hit] = (None, 0, 0, self._nothing())
         self._promised = Promised()
         self.longest = longest_alone(self._rules, self._caps, blocks)
@@ -182,15 +179,36 @@ class Grouped:
             wanted(group, len(table.blocks), tokens)
             for group, table in zip(self._rules, held.tables, strict=True)
         )
-        if need > len(self._pool.free):
+        copies = bool(self._tails) and tokens > held.tokens
+        if need + (self._tails.copies(held) if copies else 0) > len(self._pool.free):
             return False
         held.tokens = max(held.tokens, tokens)
-        self._cover(seq, held, tokens)
+        self._cover(seq, held, tokens, copies)
         return True
+
+    def fork(self, parent: Sequence, child: Sequence, tokens: int, /) -> None:
+        """`child` shares all blocks of `parent`, which has so many tokens stored; O(blocks)."""
+        held = self._held(parent)
+        reach = all(
+            blocks_for(group, tokens) == len(table.blocks)
+            for group, table in zip(self._rules, held.tables, strict=True)
+        )
+        if child in self._tables or not reach:
+            raise ContractError(
+                f"paged: request {parent.id} is forked at {tokens} tokens, but stores others, or "
+                "its child holds something"
+            )
+        keys = [child.keys(group.block) if self.prefix else _NO_KEYS for group in self.groups]
+        self._tables[child] = self._tails.fork(held, keys, tokens)
+
+    def together(self, common: int, lengths: SequenceOf[int], /) -> int:
+        """Slots of sequences of so many tokens, the first `common` of them shared; the most."""
+        return self.block * together(self._rules, self._caps, common, lengths)
 
     def release(self, seq: Sequence, /) -> None:
         """Give all tables back, one after another."""
         held = self._held(seq)
+        self._tails.given_back(held)
         self._pool.tick()
         for at, table in enumerate(held.tables):
             self._pool.give_back(at, table.blocks)
@@ -209,59 +227,20 @@ class Grouped:
             if self.prefix:
                 end = min(end, (table.named + 1) * group.block - 1)
             room = min(room, end, next_trim(group, table.dropped))
+        if self._tails and self._tails.copies(held):
+            return held.tokens
         return max(min(room, self.longest), held.tokens)
-
-    def covered(self, seq: Sequence, /) -> int:
-        """Tokens that the tables reach."""
-        return self._held(seq).tokens
 
     def foresee(self, future: Future, /) -> None:
         """Before the run: what will be looked up. A policy that does not ask is told nothing."""
         if isinstance(self._pool, RankedPool):
             self._pool.foresee(future, self.groups[0].block)
 
-    def usage(self) -> Usage:
-        """In bytes; `shared` leaves out the padding of the blocks that were saved."""
-        shared = (
-            sum(self._pool.shares(at) * group.page_bytes for at, group in enumerate(self.groups))
-            if self.prefix
-            else 0
-        )
-        held = self.capacity - len(self._pool.free) * self.block_bytes
-        return Usage(held, self._pool.cached * self.block_bytes, shared)
-
-    @property
-    def evicted(self) -> int:
-        """Bytes of cached blocks that were taken for something else."""
-        return self._pool.evicted * self.block_bytes
-
-    def group_blocks(self) -> tuple[GroupBlocks, ...]:
-        """Blocks of each group."""
-        return tuple(map(self._pool.blocks_of, range(len(self.groups))))
-
-    def out_of_windows(self, seqs: SequenceOf[Sequence], /) -> int:
-        """O(sequences · kinds of windows), and O(blocks out of them) where something is shared."""
-        return bytes_outside(self._windows, self._pool, seqs, [self._held(seq) for seq in seqs])
-
-    def tables(self, seq: Sequence, /) -> tuple[tuple[int, ...], ...]:
-        """A table a group, NULL where a block was given back."""
-        return tuple(tuple(table.blocks) for table in self._held(seq).tables)
-
-    def table(self, seq: Sequence, /) -> tuple[int, ...]:
-        """All ids that `seq` holds, group after group."""
-        return tuple(block for table in self.tables(seq) for block in table if block != NULL)
-
-    def free_blocks(self) -> tuple[int, ...]:
-        """The free list, front first, cached blocks among it."""
-        return self._pool.free.in_order()
-
-    def keys_cached(self) -> int:
-        """Distinct (group, key) pairs that can be hit."""
-        return self._pool.keys_cached()
-
-    def _cover(self, seq: Sequence, held: Held, tokens: int) -> None:
-        """New blocks and keys, as far as `tokens` tokens; there are enough."""
+    def _cover(self, seq: Sequence, held: Held, tokens: int, copies: bool = False) -> None:
+        """New blocks and keys, as far as `tokens` tokens; there are enough. `copies`: of tails."""
         for at, (group, table) in enumerate(zip(self._rules, held.tables, strict=True)):
+            if copies:
+                self._tails.copy(at, table)
             if need := wanted(group, len(table.blocks), tokens):
                 if passed := blocks_for(group, tokens) - len(table.blocks) - need:
                     self._pool.gone(at, passed)  # states between two steps' ends
@@ -288,14 +267,15 @@ class Grouped:
                         self._promised.add(seq, (at, key))
             table.named = full
 
-    def _ordered(self, free_order: str, evict: str | Evict) -> GroupedPool:
+    def _ordered(self, blocks: int, free_order: str, evict: str | Evict) -> GroupedPool:
         """The pool, its free list in the order of a policy; SpecError where that means nothing."""
+        groups = len(self._rules)
         if evict == "lru":
-            return GroupedPool(self.blocks, len(self.groups), free_order)
+            return GroupedPool(blocks, groups, free_order)
         if not self.prefix:
             raise SpecError(f"paged: evict is {evict!r}, which needs prefix=on")
-        pool = RankedPool(self.blocks, len(self.groups), free_order, evict)
-        if pool.foresees and (len(self.groups) > 1 or self.windowed):
+        pool = RankedPool(blocks, groups, free_order, evict)
+        if pool.foresees and (groups > 1 or self.windowed):
             raise SpecError(
                 "paged: evict needs the future, and of several groups or a window there is none to "
                 "tell: which blocks a later request looks up depends on where its hit ends, and so "
@@ -305,12 +285,6 @@ class Grouped:
 
     def _nothing(self) -> Hit:
         return Hit(0, tuple([] for _ in self.groups))
-
-    def _held(self, seq: Sequence) -> Held:
-        try:
-            return self._tables[seq]
-        except KeyError:
-            raise ContractError(f"paged: request {seq.id} holds nothing") from None
 
 
 __all__ = ["Grouped"]

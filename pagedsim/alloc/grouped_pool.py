@@ -38,6 +38,7 @@ class GroupedPool:
         self._cached = [0] * groups
         self._shared = [0] * groups
         self._gone = [0] * groups
+        self._short = [0] * groups
         self.cached = 0  # free blocks with a key, of all groups
         self.evicted = 0  # blocks whose key was dropped
         self.version = 0  # changes whenever a look-up may find something else
@@ -49,11 +50,19 @@ class GroupedPool:
             self._cached[group],
             self._shared[group],
         )
-        return GroupBlocks(held, cached, shared, self._gone[group])
+        return GroupBlocks(held, cached, shared, self._gone[group], self._short[group])
 
     def gone(self, group: int, entries: int) -> None:
         """So many NULLs more stand in the tables of a group."""
         self._gone[group] += entries
+
+    def lack(self, group: int, tokens: int) -> None:
+        """Shared blocks of a group have so many tokens more that are not there."""
+        self._short[group] += tokens
+
+    def lacking(self, group: int) -> int:
+        """Those tokens, a block's as often as `shares` counts it."""
+        return self._short[group]
 
     def keys_cached(self) -> int:
         """Distinct (group, key) pairs that can be found."""
@@ -92,6 +101,20 @@ class GroupedPool:
             self._cached[group] -= len(idle)
             self.cached -= len(idle)
             self.free.remove(np.array(idle, np.int64))
+
+    def share(self, group: int, table: Iterable[int]) -> None:
+        """One table more lists all that `table` lists, which is held."""
+        for block in table:
+            if block == NULL:
+                self._gone[group] += 1
+            else:
+                self._holders[block] += 1
+                self._shared[group] += 1
+
+    def leave(self, group: int, block: int) -> None:
+        """A table lists `block` no longer, which others do."""
+        self._holders[block] -= 1
+        self._shared[group] -= 1
 
     def take(self, group: int, blocks: int) -> list[int]:
         """New ones off the front of the free list, which has as many."""

@@ -247,7 +247,7 @@ class Report:
             truncated_token_share=cut,
             refused_requests=tuple(
                 results.Refused(row=r.row, reason=r.reason, value=r.value, bound=r.bound)
-                for r in self.recording.refused
+                for r in series.refusals_of(self.recording)
                 if r.row in arrived
             ),
             truncated_requests=tuple(self.rows(Status.TRUNCATED).tolist()),

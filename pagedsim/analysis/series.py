@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from pagedsim.analysis import inside
-from pagedsim.engine.recording import BLOCKED, Recording, Status, Window
+from pagedsim.engine.recording import BLOCKED, Recording, Refusal, Status, Window
 from pagedsim.errors import ContractError
 from pagedsim.files import write_whole
 from pagedsim.protocols import Int64, Limit, Load, StepTime, SupportsMany, SupportsRamp
@@ -143,6 +143,21 @@ def _prices(steptime: StepTime, load: Load, count: int) -> Int64:
     return np.array([steptime.ns(each) for each in loads], np.int64)
 
 
+def refusals_of(recording: Recording) -> list[Refusal]:
+    """What was refused, its numbers in tokens.
+
+    With groups of layers, what samples take together is bytes: as tokens of all groups, rounded up.
+    """
+    token, found = recording.token_bytes, []
+    for refusal in recording.refused:
+        if token and refusal.bound == recording.capacity:
+            refusal = refusal._replace(
+                value=-(-refusal.value // token), bound=refusal.bound // token
+            )
+        found.append(refusal)
+    return found
+
+
 def idle(rows: Int64, capacity: int) -> Int64:
     """int64[rows]: the last term, what the others of each row leave of the capacity."""
     used: Int64 = rows[:, _AT["live"] : _AT["cached"] + 1].sum(axis=1)
@@ -223,7 +238,7 @@ def _requests_frame(recording: Recording, trace: Trace, start: int, end: int) ->
     tpot = np.full(len(rows), np.nan)
     several = (finish >= 0) & (decodes > 0)
     tpot[several] = (finish - first)[several] / decodes[several]
-    refused = {refusal.row: refusal for refusal in recording.refused}
+    refused = {refusal.row: refusal for refusal in refusals_of(recording)}
     refusals = [refused.get(row) for row in rows.tolist()]
     return pl.DataFrame(
         [

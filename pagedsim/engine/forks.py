@@ -23,7 +23,7 @@ import numpy as np
 from pagedsim.engine.groups import Group, Member, slots_of
 from pagedsim.engine.request import STOPPED, Request
 from pagedsim.engine.state import State
-from pagedsim.protocols import Allocator, Int64, Scheduler, SupportsFork
+from pagedsim.protocols import Allocator, Int64, Scheduler, SupportsFork, SupportsForkedGroups
 from pagedsim.trace.content import Content
 from pagedsim.trace.lineage import members
 from pagedsim.trace.samples import forking, no_forks, outputs
@@ -38,6 +38,8 @@ class ForkState(State):
     def __init__(self, allocator: Allocator, scheduler: Scheduler, max_len: int) -> None:
         super().__init__(allocator, scheduler, max_len)
         self.forking = cast(SupportsFork, allocator)
+        grouped = isinstance(allocator, SupportsForkedGroups)
+        self.together = allocator.together if grouped else None  # type: ignore[attr-defined]
 
     def width(self, seq: Any) -> int:
         return len(seq.group.left)
@@ -46,7 +48,10 @@ class ForkState(State):
         group = seq.group
         if whole and len(group.left) > 1 and group.forked_ns >= 0:
             known = [member.own for member in group.left]
-            whole = max(whole, slots_of(group.common, known, self.forking.block))
+            if self.together is not None:
+                spare += self.together(group.common, known) - self.together(0, [whole])
+            else:
+                whole = max(whole, slots_of(group.common, known, self.forking.block))
         seq.admitted_ns, seq.resumed_hit = group.admitted_ns, group.resumed_hit
         if not super().admit(seq, tokens, whole=whole, spare=spare):
             return False
@@ -103,6 +108,8 @@ class ForkState(State):
                 room = self.allocator.room(member)
                 final = member.final if member in group.left else 0
                 spill = max(0, room - final)
+                if self.groups is not None:  # what is done has spilt all that it holds
+                    spill = self.groups.spill(member) if member in group.left else member.spill
                 self.spill += spill - member.spill
                 member.spill, member.given = spill, room
 
@@ -126,7 +133,9 @@ class Forks:
         self._at = [0, *np.cumsum(trace.samples).tolist()]
         self._forks = trace.forks or no_forks(len(trace))
         allocator = state.allocator
-        self.wide = needs(trace, state.max_len, state.forking.block), allocator.capacity
+        together, block = state.together, state.forking.block
+        slots = together or (lambda alike, known: slots_of(alike, known, block))
+        self.wide = needs(trace, state.max_len, slots), allocator.capacity
 
     def request(self, row: int, priority: int, salt: int, arrival_ns: int) -> Member:
         """The sequence that stands in the queue for a row that arrives."""
@@ -229,17 +238,18 @@ def forks_of(
     return Forks(trace, ForkState(allocator, scheduler, max_len)) if forking(trace) else None
 
 
-def needs(trace: Trace, max_len: int, block: int) -> Int64:
-    """int64[rows]: the most slots that a request of several samples takes when alone, else 0."""
+def needs(trace: Trace, max_len: int, slots: Callable[[int, list[int]], int]) -> Int64:
+    """int64[rows]: the most slots that a request of several samples takes when alone, else 0.
+
+    `slots` says how many sequences of so many tokens take that share the first ones.
+    """
     found = np.zeros(len(trace), np.int64)
     lengths, at = outputs(trace), np.concatenate(([0], np.cumsum(trace.samples)))
     for row in np.flatnonzero(trace.samples > 1).tolist():
         prompt = int(trace.prompt[row])
         ends = np.minimum(prompt + lengths[at[row] : at[row + 1]], max_len)
         finals = np.sort(ends - 1)[::-1].tolist()  # as one ends, those before it are there too
-        found[row] = max(
-            slots_of(prompt, [final] * alive, block) for alive, final in enumerate(finals, 1)
-        )
+        found[row] = max(slots(prompt, [final] * alive) for alive, final in enumerate(finals, 1))
     return found
 
 

@@ -8,9 +8,12 @@ sequence has come: with w bytes a token and group, and page p of a group's block
     internal  Σ sequences, groups  w · (what its last block will never take)
     reserved  held pages - stored - states - internal     live   stored - outside, and all states
 
-Blocks that are shared are full, and stored in by all who hold them. The sums are kept as sequences
-come, move and go (`engine.reach`, `Rooms.spill`), so a step costs O(groups), and inside a window of
-many steps each adds the same to what is live and outside, until a window begins to move.
+Blocks that are shared are full, and stored in by all who hold them, but for the last ones of forks:
+those lack `short` tokens, and what is empty in them is reserved, once.
+
+The sums are kept as sequences come, move and go (`engine.reach`, `Rooms.spill`), so a step costs
+O(groups), and inside a window of many steps each adds the same to what is live and outside, until a
+window begins to move.
 """
 
 from __future__ import annotations
@@ -22,7 +25,15 @@ from pagedsim.engine.reach import FOR_EVER, Reach
 from pagedsim.engine.request import Request
 from pagedsim.engine.step import Step, stored_after
 from pagedsim.errors import ContractError
-from pagedsim.protocols import Allocator, GroupBlocks, LayerGroup, Narrow, SupportsGroups, Usage
+from pagedsim.protocols import (
+    Allocator,
+    GroupBlocks,
+    LayerGroup,
+    Narrow,
+    SupportsForkedGroups,
+    SupportsGroups,
+    Usage,
+)
 
 
 class Part(NamedTuple):
@@ -40,6 +51,7 @@ class Weights(NamedTuple):
     padding: int
     stored: int  # given back: so much less is stored
     outside: int  # and so much less is outside
+    token: int
     state: bool
 
 
@@ -51,6 +63,8 @@ class GroupAccount:
         self.covered = self._allocator.covered
         self._usage = cast(Allocator, allocator).usage
         self._capacity = cast(Allocator, allocator).capacity
+        forks = isinstance(allocator, SupportsForkedGroups)
+        self._shares_tail = allocator.shares_tail if forks else None
         self._batch = batch
         self._groups = self._allocator.groups
         self._token = sum(group.token_bytes for group in self._groups)
@@ -64,7 +78,7 @@ class GroupAccount:
             page, token = group.page_bytes, group.token_bytes
             windows = token if group.window else sum(each.token_bytes for each in group.narrow)
             self._weights.append(
-                Weights(page, wide - page, group.block * token, group.block * windows, state)
+                Weights(page, wide - page, group.block * token, group.block * windows, token, state)
             )
             if not state:
                 sizes[group.block] = sizes.get(group.block, 0) + token
@@ -81,6 +95,8 @@ class GroupAccount:
         """Bytes of its last blocks that a running `seq` will never fill."""
         reach, final = self.covered(seq), seq.final
         if reach + self._widest <= final:
+            return 0
+        if self._shares_tail is not None and self._shares_tail(seq):
             return 0
         spilt = 0
         for size, token in self._sizes:
@@ -158,6 +174,7 @@ class GroupAccount:
                 shared = shared or count.shared > 0
                 continue
             stored -= (count.gone - done) * weights.stored + count.shared * weights.page
+            stored += count.short * weights.token
             outside -= (count.gone - done) * weights.outside
             if count.shared:
                 shared = True
@@ -196,13 +213,16 @@ class GroupAccount:
 
     def _distinct(self, step: Step) -> tuple[int, int, int, int]:
         """Stored, states, outside and reserved, where others hold blocks too. O(blocks held)."""
-        stored, outside, states = dict[int, int](), dict[int, int](), dict[int, int]()
-        reserved = 0
+        blocks: dict[int, list[int]] = {}  # id -> stored, ever stored, outside, holders, token
+        states: dict[int, int] = {}
+        for seq in self._kept:
+            for group, table in zip(self._groups, self._allocator.tables(seq), strict=True):
+                for block in table:
+                    if block and group.kind != "state":
+                        seen = blocks.setdefault(block, [0, 0, group.page_bytes, 0, 0])
+                        seen[3] += 1
         running = self._batch.running
         for seq, tokens in zip(running, stored_after(step, running), strict=True):
-            reach = self.covered(seq)
-            for size, token in self._sizes:
-                reserved += token * (min(-(-reach // size) * size, seq.final) - tokens)
             tables = self._allocator.tables(seq)
             for group, table in zip(self._groups, tables, strict=True):
                 if group.kind == "state":
@@ -212,15 +232,25 @@ class GroupAccount:
                 parts: tuple[LayerGroup | Narrow, ...] = (group, *group.narrow)
                 for at, block in enumerate(table):
                     if block:
-                        fill = group.token_bytes * min(size, max(0, tokens - at * size))
-                        stored[block] = max(stored.get(block, 0), fill)
+                        seen = blocks.setdefault(block, [0, 0, group.page_bytes, 0, 0])
                         out = sum(
                             part.token_bytes
                             * min(size, max(0, part.first_read(seq.computed) - at * size))
                             for part in parts
                         )
-                        outside[block] = min(outside.get(block, out), out)
-        return sum(stored.values()), sum(states.values()), sum(outside.values()), reserved
+                        seen[0] = max(seen[0], min(size, max(0, tokens - at * size)))
+                        seen[1] = max(seen[1], min(size, max(0, seq.final - at * size)))
+                        seen[2] = min(seen[2], out)
+                        seen[3:] = seen[3] + 1, group.token_bytes
+                        if seen[3] > 1:
+                            seen[1] = size
+        stored = outside = reserved = 0
+        for fill, ever, out, _, token in blocks.values():
+            if token:
+                stored += fill * token
+                outside += out
+                reserved += max(0, ever - fill) * token
+        return stored, sum(states.values()), outside, reserved
 
 
 def _parts(groups: tuple[LayerGroup, ...]) -> list[Part]:

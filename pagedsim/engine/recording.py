@@ -107,7 +107,10 @@ class Status(IntEnum):
 
 
 class Refusal(NamedTuple):
-    """A request that was refused before the run: `value` > `bound`, in tokens."""
+    """A request that was refused before the run: `value` > `bound`, in tokens.
+
+    In slots where the bound is the pool: what its samples take together.
+    """
 
     row: int
     reason: str  # "prompt" (a prompt of at least the maximum length) or "capacity"

@@ -92,7 +92,7 @@ class ReferenceEngine:
         hit = self.allocator.cached(seq)
         group = seq.group
         if whole and len(group.left) > 1 and group.first_token_ns >= 0:
-            whole = max(whole, group.known_slots())
+            whole, spare = group.asks(whole, spare)
         if not self.allocator.admit(seq, tokens, whole=whole, spare=spare):
             return False
         self.waiting.remove(seq)
@@ -150,7 +150,7 @@ class ReferenceEngine:
     def _accepted(self) -> list[Group]:
         """Refuse what can never run; who arrives without waiting (in a closed loop refused too)."""
         good = []
-        inputs = Inputs(self.trace, self.max_len, getattr(self.allocator, "block", 1))
+        inputs = Inputs(self.trace, self.max_len, self.allocator)
         for row in range(len(self.trace)):
             request = Group(inputs, row)
             self.results[row] = request

@@ -69,7 +69,8 @@ def window_of(engine: Any, plan: Plan, load: Load, duration: int) -> Window:
 def grouped_window_of(engine: Any, plan: Plan, load: Load, duration: int) -> tuple[Window, Apart]:
     """The same of an allocator with groups of layers, in bytes, counted block by block."""
     allocator: Any = engine.allocator
-    blocks: dict[int, list[int]] = {}  # id -> tokens stored, ever stored, bytes not read again
+    # id -> tokens stored, ever stored, bytes not read again, sequences that hold it
+    blocks: dict[int, list[int]] = {}
     group_of: dict[int, LayerGroup] = {}
     for seq in [*engine.running, *engine.done]:
         runs = seq in engine.running
@@ -81,7 +82,7 @@ def grouped_window_of(engine: Any, plan: Plan, load: Load, duration: int) -> tup
                 group_of[block] = group
                 start, size = at * group.block, group.block
                 if group.kind == "state":
-                    blocks[block] = [max(runs, blocks.get(block, [0])[0]), 0, 0]
+                    blocks[block] = [max(runs, blocks.get(block, [0])[0]), 0, 0, 1]
                     continue
                 fill = min(max(stored - start, 0), size)
                 out = sum(
@@ -89,11 +90,12 @@ def grouped_window_of(engine: Any, plan: Plan, load: Load, duration: int) -> tup
                     for part in (group, *group.narrow)
                 )
                 ever = min(max(seq.final - start, 0), size) if runs else 0
-                seen = blocks.setdefault(block, [0, 0, group.page_bytes])
+                seen = blocks.setdefault(block, [0, 0, group.page_bytes, 0])
+                seen[3] += 1
                 if runs:
-                    blocks[block] = [max(seen[0], fill), max(seen[1], ever), min(seen[2], out)]
+                    seen[:3] = max(seen[0], fill), max(seen[1], ever), min(seen[2], out)
     live = outside = reserved = internal = padding = 0
-    for block, (fill, ever, out) in blocks.items():
+    for block, (fill, ever, out, holders) in blocks.items():
         group = group_of[block]
         token = group.token_bytes
         padding += allocator.block_bytes - group.page_bytes
@@ -102,6 +104,8 @@ def grouped_window_of(engine: Any, plan: Plan, load: Load, duration: int) -> tup
             internal += group.page_bytes * (1 - fill)
             continue
         out = min(out, fill * token)
+        if holders > 1 and fill:  # what is empty in a block that forks share is reserved
+            ever = group.block
         live += fill * token - out
         outside += out
         reserved += max(0, ever - fill) * token

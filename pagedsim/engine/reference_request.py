@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Sequence
 import numpy as np
 
 from pagedsim.engine.recording import Refusal, Requests, Status
-from pagedsim.protocols import Allocator, Int64
+from pagedsim.protocols import Allocator, Int64, SupportsForkedGroups
 from pagedsim.trace.content import Content, foresee
 from pagedsim.trace.lineage import Members, members
 from pagedsim.trace.samples import forking, no_forks, outputs
@@ -17,8 +17,11 @@ from pagedsim.trace.trace import Trace
 class Inputs:
     """What all requests of a run are made from. Content is by member, in rows from `first`."""
 
-    def __init__(self, trace: Trace, max_len: int, block: int) -> None:
-        self.trace, self.max_len, self.block = trace, max_len, block
+    def __init__(self, trace: Trace, max_len: int, allocator: Allocator) -> None:
+        self.trace, self.max_len = trace, max_len
+        self.block = getattr(allocator, "block", 1)
+        grouped = isinstance(allocator, SupportsForkedGroups)
+        self.together = allocator.together if grouped else None  # type: ignore[attr-defined]
         made = members(trace) if forking(trace) else Members(list(range(len(trace) + 1)), trace)
         self.first, self.content = made.first, Content(made.trace)
         self.outputs = outputs(trace).tolist()
@@ -75,12 +78,20 @@ class Group:
             for stored in finals
         )
 
-    def known_slots(self) -> int:
-        """What all that is known takes, shared where it is known alike."""
-        return self._slots(self.common, [member.known for member in self.left])
+    def asks(self, whole: int, spare: int) -> tuple[int, int]:
+        """What to ask for, so that there is room for all that its samples know.
+
+        As tokens of one sequence; with groups as slots beside those of one of `whole` tokens.
+        """
+        known = self._slots(self.common, [member.known for member in self.left])
+        if self.inputs.together is not None:
+            return whole, spare + known - int(self.inputs.together(0, [whole]))
+        return max(whole, known), spare
 
     def _slots(self, alike: int, stored: list[int]) -> int:
         """Slots of whole blocks for so many tokens each, the first `alike` of them shared."""
+        if self.inputs.together is not None:
+            return int(self.inputs.together(alike, stored))
         block = self.inputs.block
         full = alike // block
         return block * (full + sum(-(-tokens // block) - full for tokens in stored))

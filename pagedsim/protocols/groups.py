@@ -92,13 +92,15 @@ class GroupBlocks(NamedTuple):
 
     `shared` is what sharing saved: Σ over held blocks of the sequences that hold it, less one.
     `gone`: entries of tables whose block was given back, or never held. So all tables together
-    have ``held + shared + gone`` entries.
+    have ``held + shared + gone`` entries. `short`: tokens that shared blocks lack to be full, each
+    as often as it is counted in `shared`.
     """
 
     held: int
     cached: int
     shared: int
     gone: int
+    short: int = 0
 
 
 @runtime_checkable
@@ -144,6 +146,22 @@ class SupportsGroups(Protocol):
 
 
 @runtime_checkable
+class SupportsForkedGroups(Protocol):
+    """An allocator with groups whose sequences fork (`SupportsFork`)."""
+
+    def shares_tail(self, seq: Sequence, /) -> bool:
+        """Whether others hold its last blocks too, which are not full, so that it has no room."""
+        ...
+
+    def together(self, common: int, lengths: SequenceOf[int], /) -> int:
+        """Slots that sequences of so many tokens take together, at most.
+
+        The first `common` tokens are shared, in whole blocks.
+        """
+        ...
+
+
+@runtime_checkable
 class SupportsStates(Protocol):
     """An allocator with recurrent states that are found again, at ends of blocks alone.
 
@@ -168,4 +186,12 @@ def token_bytes(allocator: object) -> int:
     return sum(group.token_bytes for group in allocator.groups)
 
 
-__all__ = ["GroupBlocks", "LayerGroup", "Narrow", "SupportsGroups", "SupportsStates", "token_bytes"]
+__all__ = [
+    "GroupBlocks",
+    "LayerGroup",
+    "Narrow",
+    "SupportsForkedGroups",
+    "SupportsGroups",
+    "SupportsStates",
+    "token_bytes",
+]

@@ -191,6 +191,8 @@ class Play(Calls):
         self.stored[child] = stored
         if self.laws.has_slots:
             self.laws.model.shown[child] = self.look(self.subject.slots, child).tolist()
+        if self.laws.groups is not None:
+            self.look(self.laws.groups.forked, child)
 
     def misuse(self, pick: int) -> None:
         """What breaks the contract raises, and changes nothing."""

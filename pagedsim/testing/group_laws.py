@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from pagedsim.protocols import SupportsFork
 from pagedsim.testing.sequences import Seq
 
 GROUP_LAWS = {
@@ -25,6 +26,8 @@ class GroupLaws:
         self.allocator, self.hold = allocator, hold
         self.memory: dict[tuple[int, int], tuple[int, int]] = {}
         self.finds_states = getattr(allocator, "state_block", 0) > 0
+        self.forks = isinstance(allocator, SupportsFork)
+        self.shown: dict[Seq, list[list[int]]] = {}
 
     def seen(self, allocator: Any, held: Collection[Seq]) -> dict[str, Any]:
         """What an allocator shows of its groups."""
@@ -33,10 +36,15 @@ class GroupLaws:
             "counts": [tuple(count) for count in allocator.group_blocks()],
         }
 
+    def forked(self, child: Seq) -> None:
+        """It holds what its parent does."""
+        self.shown[child] = [table for _, table in self._tables(child)]
+
     def write(self, seq: Seq, tokens: int, others: Collection[Seq]) -> None:
         """A step stores the tokens of `seq` from its `computed` up to so many."""
         theirs = {block for other in others for table in self.allocator.tables(other)
                   for block in table}  # fmt: skip
+        self._copies(seq, theirs)
         for at, (group, table) in enumerate(self._tables(seq)):
             if group.kind == "state" and not self.finds_states:
                 continue
@@ -52,6 +60,9 @@ class GroupLaws:
     def between_calls(self, stored: Mapping[Seq, int]) -> None:
         """Every table reads back, and every block is somewhere."""
         allocator = self.allocator
+        for seq in list(self.shown):
+            if seq not in stored:
+                del self.shown[seq]
         owner: dict[int, int] = {}
         entries = [0] * len(allocator.groups)
         for seq, tokens in stored.items():
@@ -71,6 +82,40 @@ class GroupLaws:
         cached = sum(count.cached for count in allocator.group_blocks())
         self.hold("groups", usage.held == size * len(owner), f"{usage}, {len(owner)} blocks held")
         self.hold("groups", usage.cached == size * cached, f"{usage}, {cached} blocks cached")
+        saved = self._saved(stored)
+        self.hold("groups", usage.shared == saved, f"{usage}, but sharing saves {saved}")
+
+    def _saved(self, stored: Mapping[Seq, int]) -> int:
+        """Bytes that are stored in shared blocks and counted once; a state is a whole page."""
+        sums = 0
+        most: dict[int, int] = {}
+        for seq, tokens in stored.items():
+            for group, table in self._tables(seq):
+                for index, block in enumerate(table):
+                    if block and group.kind == "state":
+                        fill = group.page_bytes
+                    else:
+                        inside = tokens - index * group.block
+                        fill = group.token_bytes * min(group.block, max(0, inside))
+                    if block:
+                        sums += fill
+                        most[block] = max(most.get(block, 0), fill)
+        return sums - sum(most.values())
+
+    def _copies(self, seq: Seq, theirs: Collection[int]) -> None:
+        """Where it left a block that others hold for one that nobody does, it took it along."""
+        now = [table for _, table in self._tables(seq)]
+        for at, (was, table) in enumerate(zip(self.shown.get(seq, now), now, strict=True)):
+            for old, new in zip(was, table, strict=False):
+                if old == new or not old or not new:
+                    continue
+                copied = self.forks and old in theirs and new not in theirs
+                said = f"{seq}: block {old} of group {at} became {new}"
+                self.hold("no move", copied, said)
+                for place in range(self.allocator.groups[at].block):
+                    if (old, place) in self.memory:
+                        self.memory[new, place] = self.memory[old, place]
+        self.shown[seq] = now
 
     def after_trim(self, seq: Seq, computed: int) -> None:
         """What the next token reads is there, and nothing that lies wholly before it."""

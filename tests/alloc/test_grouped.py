@@ -6,6 +6,7 @@ trying every length. Single cases have the numbers of engines.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import lcm
 from typing import Any
 
@@ -144,8 +145,11 @@ def seen(pool: Grouped, running: list[Seq]) -> Any:
     return pool.usage(), pool.group_blocks(), pool.free_blocks(), tables, pool.keys_cached()
 
 
-def tables_are_right(pool: Grouped, running: list[Seq]) -> None:
-    """Blocks are held or free, in one group, and shared only by equal content."""
+def tables_are_right(pool: Grouped, running: list[Seq], forked: Collection[int] = ()) -> None:
+    """Blocks are held or free, in one group, and shared only by equal content.
+
+    Those `forked` may have an end that is nobody's yet.
+    """
     users: dict[int, set[tuple[int, int]]] = {}
     for seq in running:
         for at, (one, table) in enumerate(zip(pool.groups, pool.tables(seq), strict=True)):
@@ -154,6 +158,8 @@ def tables_are_right(pool: Grouped, running: list[Seq]) -> None:
                 end = (index + 1) * one.block
                 if block:
                     content = seq.prefixes[end - 1] if end <= seq.computed else -1 - seq.id
+                    if end > seq.computed and block in forked:
+                        content = -1
                     users.setdefault(block, set()).add((at, content))
     assert all(len(contents) == 1 for contents in users.values())
     free = pool.free_blocks()

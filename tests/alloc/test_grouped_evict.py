@@ -1,4 +1,4 @@
-"""Eviction by a policy over groups of layers, beside a model that keeps every block in plain lists.
+"""Eviction by a policy, forks and states over groups, beside a model of every block in plain lists.
 
 The model knows no free list but two lists: blocks without content, in order, and those with some,
 sorted by what the policy is said to see. It finds hits by trying every length.
@@ -90,6 +90,7 @@ class Model:
         self.found: dict[tuple[int, int], list[int]] = {}
         self.places = [Place(one) for one in self.groups]
         self.steps: dict[Seq, int] = {}  # tokens at whose end the last states were named
+        self.asked: dict[Seq, int] = {}  # most tokens that each was given
 
     def kept(self) -> list[int]:
         idle = [(at, b) for at, b in self.blocks.items() if not b.holders and b.content]
@@ -132,16 +133,40 @@ class Model:
             self.blocks[at].uses += 1
         self.tables[seq] = tables
         self.named[seq] = [len(table) for table in tables]
+        self.asked[seq] = tokens
         return self.grow(seq, tokens)
+
+    def fork(self, parent: Seq, child: Seq) -> None:
+        self.tables[child] = [list(table) for table in self.tables[parent]]
+        self.named[child] = list(self.named[parent])
+        self.asked[child] = self.asked[parent]
+        for table in self.tables[child]:
+            for at in filter(None, table):
+                self.blocks[at].holders += 1
+
+    def copied(self, seq: Seq, tokens: int) -> list[bool]:
+        """Groups whose last block is written, and is held by others."""
+        there = self.asked[seq]
+        return [
+            tokens > there % one.block + there // one.block * one.block
+            and there % one.block > 0
+            and self.blocks[table[-1]].holders > 1
+            for one, table in zip(self.groups, self.tables[seq], strict=True)
+        ]
 
     def grow(self, seq: Seq, tokens: int) -> bool:
         needs = [
             place.new(len(table), tokens)
             for place, table in zip(self.places, self.tables[seq], strict=True)
         ]
-        if sum(map(sum, needs)) > len(self.free()):
+        copies = self.copied(seq, tokens)
+        if sum(map(sum, needs)) + sum(copies) > len(self.free()):
             return False
-        for table, need in zip(self.tables[seq], needs, strict=True):
+        self.asked[seq] = max(tokens, self.asked[seq])
+        for table, need, copy in zip(self.tables[seq], needs, copies, strict=True):
+            if copy:
+                self.blocks[table[-1]].holders -= 1
+                table[-1] = self.take()
             table += [self.take() if block else 0 for block in need]
         named = self.named[seq]
         full = [tokens // one.block for one in self.groups]
@@ -197,7 +222,9 @@ class Model:
 STATES = st.builds(group, kind=st.just("state"), block=st.sampled_from([2, 4])).map(lambda x: (x,))
 MIXED = GROUPS | st.tuples(STATES, GROUPS).map(lambda pair: pair[1][:2] + pair[0])
 MOVES = st.lists(
-    st.tuples(st.integers(0, 5), st.integers(0, 40), st.integers(0, 4)), min_size=5, max_size=40
+    st.tuples(st.sampled_from([0, 1, 2, 3, 3, 4, 4, 5, 6]), st.integers(0, 40), st.integers(0, 4)),
+    min_size=5,
+    max_size=40,
 )
 
 
@@ -229,6 +256,15 @@ def play(groups: Any, blocks: int, order: str, policy: Any, moves: Any) -> int:
             seq = running[size % len(running)]
             pool.release(seq)
             model.release(seq)
+        elif kind == 6:
+            seq = running[size % len(running)]
+            if steps or seq.computed != pool.covered(seq):
+                continue
+            content = (*seq.content[: seq.computed], *range(500 + 10 * number, 509 + 10 * number))
+            child = Seq(number, min(seq.prompt, seq.computed), content, library)
+            child.tokens, child.computed = seq.computed + 1, seq.computed
+            pool.fork(seq, child, seq.computed)
+            model.fork(seq, child)
         else:
             seq = running[size % len(running)]
             if seq.computed == seq.final + 1 or any(seq is other for other, _ in steps):
@@ -249,7 +285,8 @@ def play(groups: Any, blocks: int, order: str, policy: Any, moves: Any) -> int:
         for seq, tables in model.tables.items():
             assert [list(table) for table in pool.tables(seq)] == tables
         if not steps:
-            tables_are_right(pool, list(model.tables))
+            tables_are_right(pool, list(model.tables), forked={block for block in model.blocks
+                             if model.blocks[block].holders > 1})  # fmt: skip
         assert pool.usage().cached == len(model.kept()) * pool.block
         assert pool.evicted == model.evicted * pool.block
     return model.evicted

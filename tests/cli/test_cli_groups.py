@@ -58,6 +58,20 @@ def test_what_is_counted_as_full_attention_is_said_of_what_counts_it() -> None:
     assert facts["off", "const"][-2:] == [layers, pool]
 
 
+def test_samples_share_the_blocks_of_all_groups() -> None:
+    given = ("--allocator", "paged:groups=on", "--samples", 3, "--check")
+    run = results("replay", *_SHORT, *_GEMMA, *given)["runs"][0]
+    assert run["samples"] == 75
+    assert run["memory"]["saved"] > 0.1
+    small = ("--kv-cache-memory-bytes", 300 << 20, "--max-len", 500, "--truncate", "last:200")
+    run = results("replay", *_SHORT[:-2], *_GEMMA[:-2], *small, *given[:2], "--samples", 8)["runs"][
+        0
+    ]
+    tokens = {(one["value"], one["bound"]) for one in run["refused_requests"]}
+    assert {bound for _, bound in tokens} == {run["capacity_tokens"]}
+    assert all(bound < value < 8 * 500 for value, bound in tokens)  # in tokens, not in bytes
+
+
 def test_layers_with_a_format_of_their_own() -> None:
     fp8 = (*_SHORT, *_OSS, "--kv-dtype", "fp8", "--allocator", "paged:groups=on")
     plain, kept = (
@@ -79,7 +93,6 @@ def test_layers_with_a_format_of_their_own() -> None:
         (("--truncate", "first:9"), "truncate is 'first:9', must be last:N or middle:N"),
         (("--truncate", "last:0"), "N must be >= 1"),
         (("--allocator", "paged:groups=some"), "groups is some, must be on, full or off"),
-        (("--allocator", "paged:groups=on", "--samples", "2"), "use paged or paged:prefix=on"),
     ],
 )
 def test_what_is_refused(more: Any, said: str) -> None:

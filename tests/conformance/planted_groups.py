@@ -7,7 +7,7 @@ from typing import Any
 
 from pagedsim.alloc.grouped import Grouped
 from pagedsim.alloc.grouped_rules import Hit
-from pagedsim.protocols import GroupBlocks, LayerGroup
+from pagedsim.protocols import GroupBlocks, LayerGroup, Usage
 
 WINDOWS = (LayerGroup("full", (0,), 2, 2), LayerGroup("sliding", (1,), 2, 2, 3))
 
@@ -88,6 +88,21 @@ class FindsStatesInside(Stated):
         return super().grow(seq, tokens) and (tokens % 2 == 0 or super().grow(seq, tokens + 1))
 
 
+class ForksWriteTogether(Windowed):
+    """What forks share is not copied where one of them writes."""
+
+    def __init__(self, blocks: int) -> None:
+        super().__init__(blocks)
+        self._tails.copy = lambda at, table: None  # type: ignore[method-assign]
+
+
+class SharesNothing(Windowed):
+    """What sharing saves is nothing."""
+
+    def usage(self) -> Usage:
+        return super().usage()._replace(shared=0)
+
+
 PLANTED: dict[str, tuple[Callable[..., Any], set[str]]] = {
     "DropsTooMuch": (DropsTooMuch, {"windows", "within room"}),
     "KeepsItAll": (KeepsItAll, {"windows"}),
@@ -96,5 +111,7 @@ PLANTED: dict[str, tuple[Callable[..., Any], set[str]]] = {
     "TrimsWhenRefused": (TrimsWhenRefused, {"windows", "refusal"}),
     "AsksTooLate": (AsksTooLate, {"within room", "longest"}),
     "DropsTheState": (DropsTheState, {"states", "within room"}),
-    "FindsStatesInside": (FindsStatesInside, {"states", "within room", "no alias"}),
+    "FindsStatesInside": (FindsStatesInside, {"states", "within room", "no alias", "hits"}),
+    "ForksWriteTogether": (ForksWriteTogether, {"no alias", "groups", "windows"}),
+    "SharesNothing": (SharesNothing, {"groups"}),
 }

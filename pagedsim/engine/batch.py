@@ -137,8 +137,8 @@ class Batch:
         heap, tick = self._last, self.clock.tick
         done: list[Request] = []
         while heap and heap[0][0] <= tick:
-            last, _, seq = heappop(heap)
-            if seq.last == last:
+            last, rank, seq = heappop(heap)
+            if seq.last == last and seq.rank == rank:  # else of before it was preempted
                 self.leave(seq)
                 done.append(seq)
         return done

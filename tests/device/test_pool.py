@@ -118,7 +118,7 @@ def test_all_layers_charged_in_older_hybrids() -> None:
     row = next(r for r in rows() if r["model"] == "openai/gpt-oss-120b")
     device = make_device("gpt-oss-120b", "h100", kv_memory_bytes=int(5.38 * GIB))
     assert device.capacity_tokens == pytest.approx(int(row["kv_tokens"]), rel=0.002)
-    assert "caveat 1" in device.provenance
+    assert device.model.caveats[0].endswith("all layers are counted as full attention")
 
 
 @pytest.mark.parametrize(

@@ -240,3 +240,22 @@ def test_observers_are_shown_each_step_once_in_order(engine: Any, scheduler: Any
     run = engine(trace, Paged(60, block=2), scheduler(), Fixed(), max_len=99, observers=[numbers])
     run.run()
     assert numbers.begun == numbers.ended == list(range(50))
+
+
+@pytest.mark.parametrize("samples", [1, 2])
+def test_who_ends_together_is_released_in_running_order_after_a_preemption(samples: int) -> None:
+    """The last two end at the same tick; one of them was to end then before it was preempted too,
+    when it stood elsewhere in the batch."""
+    outputs = [1, 1, 2, 2, 2, 3, *([1] * (samples - 1)), 3]
+    trace = Trace.build(
+        "t", [0] * 7, [1] * 7, [1, 1, 2, 2, 2, 3, 3],
+        columns={"samples": [1, 1, 1, 1, 1, samples, 1]},
+        sample_output=outputs if samples > 1 else None,
+    )  # fmt: skip
+    free = []
+    for engine in (ReferenceEngine, FastEngine):
+        pool = Paged(7, block=1)
+        recording = engine(trace, pool, Orca(), Fixed(1), max_len=20).run()
+        assert recording.requests.preemptions.tolist() == [0, 0, 0, 0, 0, 1, 1]
+        free.append(pool.free_blocks())
+    assert free[0] == free[1]

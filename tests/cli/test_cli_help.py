@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,3 +45,18 @@ def test_arguments_are_named_in_capitals(path: tuple[str, ...]) -> None:
         if parameter.param_type_name == "argument":
             words = re.split(r"\||\.toml", parameter.metavar or parameter.name)
             assert all(word == word.upper() or word == "list" for word in words), parameter.name
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_what_shows_a_table_can_be_quiet_and_without_colours(path: tuple[str, ...]) -> None:
+    options = {name for parameter in COMMANDS[path].params for name in parameter.opts}
+    if "--json" in options:
+        assert {"--quiet", "-q", "--no-color"} <= options
+
+
+def test_quiet_is_quiet(folder: Path) -> None:
+    (folder / "g.toml").write_text("trace = 't.csv'\n[grid]\nkv-tokens = [4000, 5000]\n")
+    assert pagedsim("sweep", "g.toml", "--out", "r", "-j", 1, "-q") == (0, "", "")
+    assert pagedsim("sweep", "status", "r", "-q") == (0, "", "")
+    assert pagedsim("sweep", "collect", "r", "--json", "c.json", "-q") == (0, "", "")
+    assert pagedsim("trace", "compare", "t.csv", "chat", "--limit", 50, "-q") == (0, "", "")

@@ -146,7 +146,7 @@ class ExtendsInReverse(Paged):
         return super().extend(list(seqs)[::-1])
 
 
-@plant("fill", "determinism", "blocks")
+@plant("fill", "determinism", "blocks", "conservation")
 class FillsNothing(PrefixPaged):
     """Blocks that decoding fills are never found again."""
 

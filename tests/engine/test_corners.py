@@ -137,7 +137,7 @@ def test_patience_ends_at_the_step_that_is_told(engine: Any, arrival: int) -> No
     trace = Trace.build("t", [arrival] * 2, [5, 5], [1, 1])
     scheduler = Vllm(policy="priority", long_prefill=1, full_input=False, max_batched_tokens=20)
     patience = fruitless_steps(20)
-    with pytest.raises(ContractError, match=f"no token in {patience + 1} steps; ") as caught:
+    with pytest.raises(ContractError, match=f"no token in {patience + 1} steps: ") as caught:
         engine(trace, Paged(6, block=1), scheduler, Fixed(1), max_len=20).run()
     assert str(caught.value).startswith(f"step {patience}: ")
 

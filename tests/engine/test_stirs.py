@@ -149,7 +149,7 @@ def test_patience_is_counted_from_the_last_token(engine: Any, output: int) -> No
     trace = Trace.build("t", [0, 0, 0], [1, 5, 5], [output, 1, 1], columns={"priority": [0, 1, 1]})
     scheduler = Vllm(policy="priority", long_prefill=1, full_input=False, max_batched_tokens=20)
     patience = fruitless_steps(20)
-    with pytest.raises(ContractError, match=f"no token in {patience + 1} steps; ") as caught:
+    with pytest.raises(ContractError, match=f"no token in {patience + 1} steps: ") as caught:
         engine(trace, Paged(6, block=1), scheduler, Fixed(1), max_len=20).run()
     assert str(caught.value).startswith(f"step {output + patience}: ")
 

@@ -2,8 +2,9 @@
 
 A user's mistake ends with ``error: …`` on standard error and exit code 2, an interrupt with 130,
 a reader of the output that went away with 141 (as a shell says it); in none of these cases is
-anything half-written. Exit code 1 is `verify`'s answer that something differs, `check`'s that a law
-is broken, and `sweep`'s that a run failed.
+anything half-written. Mistakes are looked for in one order: in the words, in files that are to be
+written, in files that are read. Exit code 1 is `verify`'s answer that something differs, `check`'s
+that a law is broken, and `sweep`'s that a run failed.
 """
 
 from __future__ import annotations

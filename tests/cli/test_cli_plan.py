@@ -192,6 +192,36 @@ def test_the_figure_has_axes_a_bound_and_more_rates(folder: Path) -> None:
     assert refused("plan", *args, "--figure", "out.bmp")
 
 
+def test_the_legend_says_what_the_numbers_are(folder: Path) -> None:
+    args = (
+        "t.csv",
+        "--slo",
+        "ttft_p90<160ms",
+        "--max-len",
+        4096,
+        "--no-advice",
+        "--figure",
+        "out.svg",
+    )
+    plan(
+        *args,
+        "--max-seqs",
+        4,
+        "--max-seqs",
+        2048,
+        "--max-batched-tokens",
+        4096,
+        "--tp",
+        1,
+        "--tp",
+        2,
+    )
+    svg = Path("out.svg").read_text()
+    for words in ("tp 1 · max seqs 4", "tp 2 · max seqs 2,048"):
+        assert words in svg
+    assert "token budget" not in svg  # the same for all
+
+
 @pytest.mark.parametrize(
     ("find", "slo", "heading"),
     [

@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 MODEL, GPU, MAX_LEN = "llama-3.1-8b", "a100-80gb", 16384
+GROUPED = ("gemma-3-27b", "h100")  # model and GPU of replays with groups of layers
+GROUPED_BYTES = 40 << 30  # and what they have for KV
 MAX_SEQS, BUDGET = 256, 8192
 SCHEDULER = f"vllm:max_seqs={MAX_SEQS},max_batched_tokens={BUDGET}"
 ALLOCATOR = "paged:block=16"
@@ -31,7 +33,10 @@ US = 1e6
 
 
 class Settings(NamedTuple):
-    """A replay, but for the trace. `kv_tokens` 0: what the GPU holds."""
+    """A replay, but for the trace. `kv_tokens` 0: what the GPU holds.
+
+    An `allocator` with ``groups=`` is that of `GROUPED`, over `GROUPED_BYTES`.
+    """
 
     steptime: str
     kv_tokens: int = 0
@@ -40,6 +45,8 @@ class Settings(NamedTuple):
 
     def __str__(self) -> str:
         pool = f"{self.kv_tokens:,} slots" if self.kv_tokens else "the GPU's pool"
+        if "groups=" in self.allocator:
+            pool = f"{GROUPED[0]} in {GROUPED_BYTES >> 30} GiB"
         return f"{self.allocator}, {self.steptime}, {pool}"
 
 
@@ -78,9 +85,14 @@ def parts(settings: Settings) -> tuple[Any, Any, Any]:
     from pagedsim.specs import make_allocator, make_scheduler, make_steptime
 
     pool = {"kv_tokens": settings.kv_tokens} if settings.kv_tokens else {}
-    device = make_device(MODEL, GPU, max_seqs=MAX_SEQS, max_batched_tokens=BUDGET, **pool)
+    model, gpu, flight = MODEL, GPU, 0
+    if "groups=" in settings.allocator:
+        (model, gpu), flight, pool = GROUPED, BUDGET, {"kv_memory_bytes": GROUPED_BYTES}
+    device = make_device(model, gpu, max_seqs=MAX_SEQS, max_batched_tokens=BUDGET, **pool)
     tokens, max_len = device.capacity_tokens, settings.max_len
-    allocator = make_allocator(settings.allocator, tokens=tokens, max_len=max_len)
+    allocator = make_allocator(
+        settings.allocator, tokens=tokens, max_len=max_len, device=device, in_flight=flight
+    )
     return allocator, make_scheduler(SCHEDULER), make_steptime(settings.steptime, device=device)
 
 

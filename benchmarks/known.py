@@ -56,6 +56,7 @@ def entry(trace: Any, settings: Settings) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     """Replay and write."""
+    import engines
     import growth
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -64,6 +65,9 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--to", type=Path, default=PLACE, help="write another file")
     options = parser.parse_args(argv)
     found = [entry(load("chat"), Settings("constant:ms=30"))]
+    first = load("chat", limit=engines.FIRST)
+    modes = [Settings("roofline", 0, f"paged:groups={mode}") for mode in engines.GROUPS]
+    found += [entry(first, settings) for settings in modes]
     for path in options.traces:
         trace = load(path)
         found += [entry(trace, settings) for settings in asked(trace)]

@@ -158,7 +158,8 @@ class Paged:
 
     def usage(self) -> Usage:
         """All blocks that are not free are held."""
-        return Usage(self.capacity - len(self._free) * self.block, shared=self._shared)
+        held = self.capacity - len(self._free) * self.block
+        return tuple.__new__(Usage, (held, 0, self._shared, 0))  # half the time of Usage(…)
 
     def table(self, seq: Sequence, /) -> tuple[int, ...]:
         """Block ids in token order."""

@@ -74,7 +74,8 @@ class Tables:
         """Blocks that are free without a key are all that is neither held nor cached."""
         held = self.capacity - len(self._free) * self.block
         shared = self._shared * self.block - self._short
-        return Usage(held, self._cached * self.block, shared)
+        # half the time of Usage(…)
+        return tuple.__new__(Usage, (held, self._cached * self.block, shared, 0))
 
     @property
     def evicted(self) -> int:

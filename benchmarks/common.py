@@ -143,7 +143,7 @@ def done(trace: Any, recording: Any) -> Work:
     stored = (trace.prompt + requests.generated - 1 - requests.hit)[served]
     assert computed == int(stored.sum() + requests.recomputed.sum()), "tokens were left out"
     return Work(
-        len(recording.windows),
+        len(recording.rows),
         int(steps.sum()),
         int((steps * column("sequences")).sum()),
         computed,

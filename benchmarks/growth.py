@@ -55,11 +55,11 @@ def child(requests: int) -> None:
     columns = (
         getattr(recording.requests, name) for name in recording.requests.__dataclass_fields__
     )
-    held = recording.windows.nbytes + recording.starts.nbytes + sum(x.nbytes for x in columns)
+    held = recording.rows.nbytes + recording.starts.nbytes + sum(x.nbytes for x in columns)
     work = done(trace, recording)
     known(trace, settings, work)
     said = {"seconds": seconds, "before": before, "peak": peak, "held": held}
-    print(json.dumps({**said, "windows": recording.windows.nbytes, "work": work}))
+    print(json.dumps({**said, "windows": recording.rows.nbytes, "work": work}))
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -48,7 +48,7 @@ class KeysSeen:
 
 def cached(events: KvEvents, seen: KeysSeen, report: Report, *, offset_s: float) -> Cached:
     """Compare at up to 1,000 batches, evenly. `offset_s` is the log's, for `at_s` alone."""
-    if not len(report.recording.windows):
+    if not len(report.recording.rows):
         raise InputError(f"{report.trace.name}: no step of it ran, so there is nothing to compare")
     count = len(events.at_ns)
     places = np.unique(np.linspace(0, count - 1, min(count, _POINTS)).round().astype(np.int64))

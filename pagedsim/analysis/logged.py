@@ -14,7 +14,7 @@ import numpy as np
 
 from pagedsim.analysis.report import Report
 from pagedsim.device.engineseries import EngineSeries
-from pagedsim.engine.recording import Start, Status, Window
+from pagedsim.engine.recording import Start, Status
 from pagedsim.errors import InputError
 from pagedsim.protocols import Int64
 from pagedsim.trace.draws import Float64
@@ -32,7 +32,6 @@ UNITS = {
 }
 _SECOND = 10**9
 _OFFSETS = 40_000
-_AT = {name: at for at, name in enumerate(Window._fields)}
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,7 +166,7 @@ class Replayed:
         return upto[np.searchsorted(self._requests.finish_ns[done], at, "right")].astype(np.float64)
 
     def _column(self, name: str) -> Int64:
-        return self._recording.windows[:, _AT[name]]
+        return self._recording.column(name)
 
     def _window(self, at: Int64) -> Int64:
         last = np.searchsorted(self._column("start_ns"), at, "right") - 1
@@ -188,7 +187,7 @@ def beside(
     notes: tuple[str, ...] = (),
 ) -> Logged:
     """Compare. InputError where the replay has no step."""
-    if not len(report.recording.windows):
+    if not len(report.recording.rows):
         raise InputError(f"{report.trace.name}: no step of it ran, so there is nothing to compare")
     replayed = Replayed(report)
     given = offset_s is not None
@@ -247,7 +246,7 @@ def side(name: str, at_ns: Int64, engine: Float64, replay: Float64) -> Side | No
 
 def aligned(at_ns: Int64, values: Float64, sample: Any, report: Report) -> int:
     """The offset, ns in whole seconds, with which `sample` differs least from `values`."""
-    end = int(report.recording.windows[-1, _AT["end_ns"]])
+    end = int(report.recording.column("end_ns")[-1])
     first, last = -(end // _SECOND) - 1, int(at_ns[-1] // _SECOND) + 1
     step = max(1, (last - first) // _OFFSETS)
     offsets = np.arange(first, last + 1, step) * _SECOND

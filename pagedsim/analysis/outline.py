@@ -57,18 +57,18 @@ def outline(recording: Recording, bins: int = 200) -> Outline:
     the least and greatest value of each column in the run are among the points.
     O(windows + starts) time, O(`CHUNK`) memory.
     """
-    windows = recording.windows
+    starts, ends = recording.column("start_ns"), recording.column("end_ns")
     columns = GROUP_COLUMNS if len(recording.grouped) else COLUMNS
-    if not len(windows):
+    if not len(starts):
         return Outline(np.zeros(0, np.int64), np.zeros((0, len(columns)), np.int64), columns)
-    began, over = int(windows[0, _AT["start_ns"]]), int(windows[-1, _AT["end_ns"]])
+    began, over = int(starts[0]), int(ends[-1])
     width = max(-(-(over - began) // bins), 1)
     at, rows = np.zeros(0, np.int64), np.zeros((0, len(columns)), np.int64)
     for more_at, more_rows in stretches(recording):
         at, rows = np.concatenate((at, more_at)), np.concatenate((rows, more_rows))
         stay = _picked((at - began) // width, rows)
         at, rows = at[stay], rows[stay]
-    at, rows = _blanks(windows, width, at, rows)
+    at, rows = _blanks(ends[:-1], starts[1:], width, at, rows)
     return Outline(at - first_arrival(recording), rows, columns)
 
 
@@ -102,7 +102,7 @@ def stretches(recording: Recording) -> Iterator[tuple[Int64, Int64]]:
     """
     starts = recording.starts
     starts = starts[np.lexsort((starts[:, 1], starts[:, 0]))]
-    for first in range(0, len(recording.windows), CHUNK):
+    for first in range(0, len(recording.rows), CHUNK):
         windows = series.rows_of(recording, first, first + CHUNK)
         low, high = np.searchsorted(starts[:, 0], (first, first + len(windows)))
         steady = inside.steady(recording, slice(first, first + CHUNK))
@@ -159,9 +159,10 @@ def _picked(bins: Int64, rows: Int64) -> Int64:
     return np.unique(np.concatenate(found))
 
 
-def _blanks(windows: Int64, width: int, at: Int64, rows: Int64) -> tuple[Int64, Int64]:
+def _blanks(
+    from_ns: Int64, to_ns: Int64, width: int, at: Int64, rows: Int64
+) -> tuple[Int64, Int64]:
     """With two points of zeros around each time longer than `width` in which nothing ran."""
-    from_ns, to_ns = windows[:-1, _AT["end_ns"]], windows[1:, _AT["start_ns"]]
     gaps = np.flatnonzero(to_ns - from_ns > width)
     bounds: list[tuple[int, int]] = []
     for gap in gaps.tolist():  # at most as many as there are bins

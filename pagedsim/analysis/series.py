@@ -33,7 +33,7 @@ _COUNTS = ("generated", "hit", "resumed_hit", "preemptions", "recomputed")
 
 def rows_of(recording: Recording, first: int = 0, last: int | None = None) -> Int64:
     """The windows [first, last) as recorded; with groups of layers their other two terms too."""
-    windows = recording.windows[first:last]
+    windows = recording.rows.table(first, last)
     if not len(recording.grouped):
         return windows
     terms = recording.grouped[first:last, : len(inside.APART)]
@@ -49,10 +49,9 @@ def steps(
     say when its steps end (ContractError if they do not add up to the window); see
     `engine.recording` for what changes from step to step.
     """
-    windows = recording.windows
-    last = np.cumsum(windows[:, _AT["steps"]])
+    last = np.cumsum(recording.column("steps"))
     start = 0
-    while start < max(len(windows), 1):
+    while start < max(len(last), 1):
         before = last[start - 1] if start else 0
         end = max(int(np.searchsorted(last, before + rows, side="right")), start + 1)
         yield expanded(recording, steptime, start, end)
@@ -182,7 +181,7 @@ def requests_frame(recording: Recording, trace: Trace) -> pl.DataFrame:
 
 def write_windows(path: str | os.PathLike[str], recording: Recording) -> None:
     """Write a row a recorded window to a Parquet file."""
-    count = max(len(recording.windows), 1)
+    count = max(len(recording.rows), 1)
     parts = (rows_of(recording, i, i + CHUNK) for i in range(0, count, CHUNK))
     _write(path, (_steps_frame(part, recording.capacity) for part in parts))
 

@@ -179,8 +179,8 @@ class FastEngine:
             steps, duration, ramp_ns = 1, self.pricer.one(load), 0
         external = lost + free if plan.blocked else lost
         limit = plan.limit + BLOCKED if plan.blocked else plan.limit
-        self.recorder.add(
-            (self.steps, steps, now, now + duration, len(state.running), *load,
+        self.recorder.windows.add(
+            (steps, now, now + duration, len(state.running), *load,
              live, reserved, spill, external, cached, shared, ramp_ns, held, limit)
         )  # fmt: skip
         if state.groups is not None:

@@ -43,11 +43,12 @@ def glide(
         decoding = batch.decoding
         stored = batch.stored + decoding
         live, reserved, spill, lost, cached, shared, held, _ = terms(state, decoding, _NOBODY, step)
-        load = Load(decoding, 0, decoding, stored, stored)
+        # half the time of Load(…)
+        load = tuple.__new__(Load, (decoding, 0, decoding, stored, stored))
         steps, duration, ramp_ns = jump(state, pricer, recorder, load, until)
         end = now + duration
-        recorder.add(
-            (step, steps, now, end, decoding, decoding, 0, decoding, stored, stored,
+        recorder.windows.add(
+            (steps, now, end, decoding, decoding, 0, decoding, stored, stored,
              live, reserved, spill, lost, cached, shared, ramp_ns, held, Limit.ARRIVALS)
         )  # fmt: skip
         if groups is not None:

@@ -72,7 +72,7 @@ def jump(
     """
     batch = state.batch
     left, tick, due, period = batch.steps_left(), batch.clock.tick, batch.due, batch.period
-    window, starts, fills = len(recorder), list[int](), state.fills
+    fills = state.fills
     sequences, prefills, tokens, pairs, context = load
     portion = min(_FIRST, left)
     prices = pricer.ahead(load, portion)  # of the next steps, the nearest last
@@ -88,12 +88,11 @@ def jump(
             if grown is None or (stirs and not state.head_first):
                 break
             if grown:
-                starts += (window, steps, elapsed)
-                starts += grown
+                recorder.add_start(steps, elapsed, grown)
         if not prices:
             portion = min(4 * portion, left - steps, _MANY)
             more = steps * sequences
-            ahead = Load(sequences, prefills, tokens, pairs + more, context + more)
+            ahead = tuple.__new__(Load, (sequences, prefills, tokens, pairs + more, context + more))
             prices = pricer.ahead(ahead, portion)
         duration = prices.pop()
         if watch is not None:
@@ -103,8 +102,6 @@ def jump(
         steps += 1
         if stirs:
             break
-    if starts:
-        recorder.add_starts(starts)
     return steps, elapsed, ramp_ns
 
 

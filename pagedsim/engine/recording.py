@@ -11,14 +11,12 @@ In a longer one only lengths change: step j (0, 1, …) has ``j · sequences`` m
 live slots than the first (with groups of layers as many live bytes as `Apart` says), and holds what
 `Start` rows add. Nobody joins, leaves or is preempted.
 
-All columns are int64. ``live + reserved + internal + external + cached + idle = capacity``; with
-groups of layers ``padding + outside`` as well (`Apart`).
+Columns are read as int64. ``live + reserved + internal + external + cached + idle = capacity``;
+with groups of layers ``padding + outside`` as well (`Apart`).
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from struct import Struct
@@ -26,31 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pagedsim.engine.rows import Rows, Window, Windows
 from pagedsim.protocols import Int64
-
-
-class Window(NamedTuple):
-    """One row of `Recording.windows`: counts, slots, ns. 19 int64, so 152 bytes."""
-
-    step: int
-    steps: int
-    start_ns: int
-    end_ns: int
-    batch: int  # running sequences, scheduled in this step or not
-    sequences: int  # of Load: those in the step
-    prefills: int
-    tokens: int
-    pairs: int
-    context: int
-    live: int
-    reserved: int
-    internal: int
-    external: int
-    cached: int
-    shared: int  # saved by sharing; no term of the account
-    ramp_ns: int  # Σ j · duration of step j: with it an integral of a ramp is exact
-    held: int  # owned by sequences, a buddy's rounding included; no term of the account
-    limit: int  # protocols.Limit, plus 4 when the head was blocked
 
 
 class Start(NamedTuple):
@@ -93,6 +68,10 @@ class Apart(NamedTuple):
     live_step: int
     outside_step: int
 
+
+_PACK_START = Struct(f"={len(Start._fields)}q").pack
+_PACK_BOTH = Struct(f"={len(Start._fields) + len(StartApart._fields)}q").pack
+_PACK_APART = Struct(f"={len(Apart._fields)}q").pack
 
 BLOCKED = 4  # added to Window.limit
 
@@ -142,7 +121,7 @@ class Requests:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Recording:
-    """All that one run recorded. `windows` is int64[windows, 19], columns as in `Window`.
+    """All that one run recorded. `rows` are its windows, as they are kept.
 
     `grouped` is int64[windows, 4], columns as in `Apart`; without rows where all layers are alike.
     `token_bytes`: slots that a token takes in all groups, 0 where a slot is a token.
@@ -150,7 +129,7 @@ class Recording:
 
     capacity: int
     max_len: int
-    windows: Int64
+    rows: Rows
     starts: Int64 = field(default_factory=lambda: np.zeros((0, len(Start._fields)), np.int64))
     requests: Requests
     refused: tuple[Refusal, ...]
@@ -159,48 +138,50 @@ class Recording:
     token_bytes: int = 0
     grouped: Int64 = field(default_factory=lambda: np.zeros((0, len(Apart._fields)), np.int64))
 
+    @property
+    def windows(self) -> Int64:
+        """int64[windows, 19], columns as in `Window`: all of `rows`, made anew each time."""
+        return self.rows.table()
+
     def column(self, name: str) -> Int64:
         """One column of `windows` by the name of its field in `Window`."""
-        return self.windows[:, Window._fields.index(name)]
+        return self.rows.column(name)
 
 
 class Recorder:
-    """Appends windows and starts to flat buffers of int64: no object is kept for a window.
+    """Appends windows and starts to flat buffers: no object is kept for a window.
 
     Why not ``array.extend``: packing a row takes half the time.
     """
 
     def __init__(self) -> None:
-        self._windows = bytearray()
-        self._starts = array("q")
-        self._grouped = array("q")
-        self._pack = Struct(f"={len(Window._fields)}q").pack
-        self.add_starts = self._starts.extend  # rows of Start, one after another
-        self.add_apart = self._grouped.extend  # a row of Apart, after its window
-        self._count = 0
+        self.windows = Windows()
+        self._starts = bytearray()
+        self._grouped = bytearray()
 
-    def __len__(self) -> int:
-        return self._count
+    def add_start(self, offset: int, at_ns: int, grown: tuple[int, ...]) -> None:
+        """Add a `Start` of the window that is added next; `grown` is all but its first three."""
+        pack = _PACK_START if len(grown) == 3 else _PACK_BOTH
+        self._starts += pack(len(self.windows), offset, at_ns, *grown)
 
-    def add(self, row: Iterable[int]) -> None:
-        """Add a `Window`, or any row of its 19 ints."""
-        self._windows += self._pack(*row)
-        self._count += 1
+    def add_apart(self, row: tuple[int, ...]) -> None:
+        """Add an `Apart`, after its window."""
+        self._grouped += _PACK_APART(*row)
 
     def tables(self) -> dict[str, Any]:
-        """`windows`, `starts` and `grouped` of a `Recording`.
+        """`rows`, `starts` and `grouped` of a `Recording`.
 
         They are the buffers themselves, so nothing can be added from then on.
         """
         more = len(StartApart._fields) if self._grouped else 0
         return {
-            "windows": _table(self._windows, len(Window._fields)),
+            "rows": self.windows.rows(),
             "starts": _table(self._starts, len(Start._fields) + more),
             "grouped": _table(self._grouped, len(Apart._fields)),
         }
 
 
-def _table(buffer: array[int] | bytearray, columns: int) -> Int64:
+def _table(buffer: bytearray, columns: int) -> Int64:
     flat = np.frombuffer(buffer, np.int64) if buffer else np.zeros(0, np.int64)
     return flat.reshape(-1, columns)
 
@@ -212,6 +193,7 @@ __all__ = [
     "Recording",
     "Refusal",
     "Requests",
+    "Rows",
     "Start",
     "StartApart",
     "Status",

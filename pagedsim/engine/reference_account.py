@@ -29,10 +29,10 @@ def record(engine: Any, plan: Plan) -> int:
         raise ContractError(f"step {engine.steps}: {load} takes {duration} ns, must be >= 1")
     if isinstance(engine.allocator, SupportsGroups):
         window, apart = grouped_window_of(engine, plan, load, duration)
-        engine.recorder.add(window)
+        engine.recorder.windows.add(window[1:])
         engine.recorder.add_apart(apart)
     else:
-        engine.recorder.add(window_of(engine, plan, load, duration))
+        engine.recorder.windows.add(window_of(engine, plan, load, duration)[1:])
     return duration
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pagedsim.engine.fast import FastEngine
-from pagedsim.engine.recording import Recording, Refusal, Requests
+from pagedsim.engine.recording import Recording, Refusal, Requests, Rows
 from pagedsim.engine.routes import Router, least_loaded
 from pagedsim.engine.source import source_of
 from pagedsim.protocols import Int64
@@ -91,7 +91,7 @@ def merged(trace: Trace, replica: Int64, recordings: Sequence[Recording]) -> Rec
     windows, starts, grouped = [], [], []
     steps = count = 0
     for found in recordings:
-        own = found.windows.copy()
+        own = found.windows
         own[:, 0] += steps
         windows.append(own)
         more = found.starts.copy()
@@ -113,7 +113,7 @@ def merged(trace: Trace, replica: Int64, recordings: Sequence[Recording]) -> Rec
     evicted = [found.evicted for found in recordings]
     return replace(
         recordings[0],
-        windows=np.concatenate(windows),
+        rows=Rows.of(np.concatenate(windows)),
         starts=np.concatenate(starts),
         grouped=np.concatenate(grouped),
         requests=Requests(**columns),

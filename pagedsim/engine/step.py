@@ -42,7 +42,9 @@ def load_of(step: Step, batch: Batch) -> Load:
         tokens += count
         pairs += count * stored + count * (count + 1) // 2
         context += stored + count
-    return Load(step.decoding + len(step.others), prefills, tokens, pairs, context)
+    sequences = step.decoding + len(step.others)
+    # half the time of Load(…)
+    return tuple.__new__(Load, (sequences, prefills, tokens, pairs, context))
 
 
 def stored_after(step: Step, running: Iterable[Any]) -> list[int]:

@@ -77,7 +77,7 @@ def _write(file: IO[bytes] | gzip.GzipFile, reports: Sequence[Report]) -> None:
 
 def _steps(recording: Recording, process: int, origin: int) -> Iterator[dict[str, Any]]:
     """A slice a window, called by what it computes."""
-    for row in _rows(recording.windows):
+    for row in _rows(recording):
         window = Window(*row)
         kind = "decode" if not window.prefills else "prefill"
         if 0 < window.prefills < window.sequences:
@@ -201,10 +201,10 @@ def _counters(recording: Recording, process: int, origin: int) -> Iterator[dict[
         yield {"ph": "C", "pid": process, "name": "queue", "ts": _us(at), "args": args}
 
 
-def _rows(table: Any) -> Iterator[list[int]]:
-    """Rows as lists, some thousand in memory at once."""
-    for start in range(0, len(table), 4096):
-        yield from table[start : start + 4096].tolist()
+def _rows(recording: Recording) -> Iterator[list[int]]:
+    """Windows as lists, some thousand in memory at once."""
+    for first in range(0, len(recording.rows), 4096):
+        yield from recording.rows.table(first, first + 4096).tolist()
 
 
 def _named(kind: str, process: int, track: int, name: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from pagedsim.engine.recording import BLOCKED, Recording, Refusal, Requests, Status, Window
+from pagedsim.engine.recording import BLOCKED, Recording, Refusal, Requests, Rows, Status, Window
 from pagedsim.protocols import Int64, Limit
 from pagedsim.trace.trace import Trace
 
@@ -41,8 +41,10 @@ def recording(
     windows: list[tuple[int, ...]], requests: Requests, capacity: int = 100, **more: Any
 ) -> Recording:
     table = np.array(windows, np.int64).reshape(-1, len(Window._fields))
+    if not table[:, 0].any():  # no row says its step
+        table[:, 0] = np.cumsum(table[:, 1]) - table[:, 1]
     more = {"refused": (), "max_len": 50} | more
-    return Recording(capacity=capacity, windows=table, requests=requests, **more)
+    return Recording(capacity=capacity, rows=Rows.of(table), requests=requests, **more)
 
 
 def three_steps() -> tuple[Recording, Trace]:

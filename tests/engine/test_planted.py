@@ -177,52 +177,37 @@ def blocks_start_a_step_early(patch: pytest.MonkeyPatch) -> None:
 @plant
 def a_start_is_recorded_a_step_late(patch: pytest.MonkeyPatch) -> None:
     def make(was: Any) -> Any:
-        def jump(state: Any, pricer: Any, recorder: Recorder, *more: Any) -> Any:
-            add, rows = recorder.add_starts, list[int]()
-            recorder.add_starts = rows.extend
-            try:
-                return was(state, pricer, recorder, *more)
-            finally:
-                recorder.add_starts = add
-                for at in range(0, len(rows), 6):
-                    window, offset, *rest = rows[at : at + 6]
-                    add((window, offset + 1, *rest))
+        return lambda self, offset, at_ns, grown: was(self, offset + 1, at_ns, grown)
 
-        return jump
-
-    wrap_jump(patch, make)
-
-
-def _starts(change: Callable[[list[int]], list[int]]) -> Any:
-    def make(was: Any) -> Any:
-        def init(self: Recorder) -> None:
-            was(self)
-            add = self.add_starts
-
-            def wrong(rows: Any) -> None:
-                rows = list(rows)
-                add([value for at in range(0, len(rows), 6) for value in change(rows[at : at + 6])])
-
-            self.add_starts = wrong  # type: ignore[assignment]
-
-        return init
-
-    return make
+    wrap(patch, Recorder, "add_start", make)
 
 
 @plant
 def a_start_is_not_recorded(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, Recorder, "__init__", _starts(lambda row: []))
+    patch.setattr(Recorder, "add_start", lambda self, offset, at_ns, grown: None)
 
 
 @plant
 def a_start_spills_nothing(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, Recorder, "__init__", _starts(lambda row: [*row[:4], 0, row[5]]))
+    def make(was: Any) -> Any:
+        return lambda self, offset, at_ns, grown: was(
+            self, offset, at_ns, (grown[0], 0, *grown[2:])
+        )
+
+    wrap(patch, Recorder, "add_start", make)
 
 
 @plant
 def a_start_belongs_to_the_window_before(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, Recorder, "__init__", _starts(lambda row: [row[0] - 1, *row[1:]]))
+    def make(was: Any) -> Any:
+        def add_start(self: Recorder, *row: Any) -> None:
+            self.windows._count -= 1
+            was(self, *row)
+            self.windows._count += 1
+
+        return add_start
+
+    wrap(patch, Recorder, "add_start", make)
 
 
 @plant

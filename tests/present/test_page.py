@@ -15,7 +15,7 @@ from pages import NASTY, Page, at_path, unpacked
 from pagedsim import Report, compare
 from pagedsim.analysis.report import report, result
 from pagedsim.analysis.results import TERMS, DeviceInfo, Result, to_json
-from pagedsim.engine.recording import Recording, Requests, Window
+from pagedsim.engine.recording import Recording, Requests, Rows, Window
 from pagedsim.present import page
 from pagedsim.present.definitions import DEFINITIONS
 from pagedsim.present.numbers import count, per_cent, significant
@@ -180,7 +180,7 @@ def noise(windows: int, seed: int) -> Recording:
     columns["longest"] = columns["generated"]
     columns |= {"first_token_ns": ends + waits[1], "finish_ns": ends + waits[2]}
     return Recording(
-        capacity=499_995, max_len=99, windows=table, requests=Requests(**columns), refused=()
+        capacity=499_995, max_len=99, rows=Rows.of(table), requests=Requests(**columns), refused=()
     )
 
 

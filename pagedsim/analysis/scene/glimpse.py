@@ -32,7 +32,7 @@ def glimpse(
     It begins a few steps before the first one in which any queue is blocked, if that is among the
     first `FAR` of all runs, else with the first step. Runs are done again as far as it reaches.
     """
-    if not any(len(report.recording.windows) for report in reports):
+    if not any(len(report.recording.rows) for report in reports):
         return None, "no step ran"
     blocked = [found for report in reports if (found := _first_blocked(report)) is not None]
     from_s, why = 0.0, "how the run begins"

@@ -131,10 +131,11 @@ class Grouped(Shown):
             return False
         tables = []
         for at, (group, blocks) in enumerate(zip(self.groups, hit.blocks, strict=True)):
+            joined = self._pool.joined(blocks)
             self._pool.hold(at, blocks)
             self._pool.gone(at, blocks.count(NULL))
             keys = seq.keys(group.block) if self.prefix else _NO_KEYS
-            tables.append(Table(blocks.copy(), blocks.count(NULL), keys))
+            tables.append(Table(blocks.copy(), blocks.count(NULL), keys, joined))
         if self.foresees:
             again = slice(len(hit.blocks[0]), seq.tokens // self.groups[0].block)
             self._pool.coming(seq.id, tables[0].keys[again].tolist())

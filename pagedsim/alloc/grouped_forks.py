@@ -34,7 +34,7 @@ class Tails:
         held.tokens = tokens
         for at, (group, table, own) in enumerate(zip(self._rules, held.tables, keys, strict=True)):
             self._pool.share(at, table.blocks)
-            child = Table(table.blocks.copy(), table.dropped, own)
+            child = Table(table.blocks.copy(), table.dropped, own, len(table.blocks))
             child.named = table.named
             tables.append(child)
             filled = tokens % group.block

@@ -10,6 +10,7 @@ list (`alloc.grouped_ranked`).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Sequence as SequenceOf
 
 import numpy as np
 
@@ -84,6 +85,13 @@ class GroupedPool:
     def idle(self, blocks: Iterable[int]) -> int:
         """How many of found `blocks` are on the free list."""
         return sum(block != NULL and not self._holders[block] for block in blocks)
+
+    def joined(self, blocks: SequenceOf[int]) -> int:
+        """Up to where found `blocks` are held by others."""
+        at = len(blocks)
+        while at and not (blocks[at - 1] != NULL and self._holders[blocks[at - 1]]):
+            at -= 1
+        return at
 
     def hold(self, group: int, blocks: Iterable[int]) -> None:
         """One table more lists found `blocks`; those on the free list leave it."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence as SequenceOf
 from pagedsim.alloc.grouped_forks import Tails
 from pagedsim.alloc.grouped_pool import NULL, GroupedPool
 from pagedsim.alloc.grouped_tables import Held
-from pagedsim.alloc.grouped_windows import bytes_outside, windows_of
+from pagedsim.alloc.grouped_windows import outside, windows_of
 from pagedsim.errors import ContractError
-from pagedsim.protocols import GroupBlocks, LayerGroup, Sequence, Usage
+from pagedsim.protocols import GroupBlocks, LayerGroup, Outside, Sequence, Usage
 
 
 class Shown:
@@ -57,8 +57,12 @@ class Shown:
         return tuple(map(self._pool.blocks_of, range(len(self.groups))))
 
     def out_of_windows(self, seqs: SequenceOf[Sequence], /) -> int:
-        """O(sequences · kinds of windows), and O(blocks out of them) where something is shared."""
-        return bytes_outside(self._windows, self._pool, seqs, [self._held(seq) for seq in seqs])
+        """As `outside` has them."""
+        return self.outside(seqs).bytes
+
+    def outside(self, seqs: SequenceOf[Sequence], /) -> Outside:
+        """O(sequences · kinds of windows), and of blocks out of them as many as can be shared."""
+        return outside(self._windows, self._pool, seqs, [self._held(seq) for seq in seqs])
 
     def tables(self, seq: Sequence, /) -> tuple[tuple[int, ...], ...]:
         """A table a group, NULL where a block was given back."""

@@ -6,12 +6,15 @@ from pagedsim.protocols import Int64, Sequence
 
 
 class Table:
-    """One group's table of a sequence: the first `dropped` blocks are gone, `named` have keys."""
+    """One group's table of a sequence: the first `dropped` blocks are gone, `named` have keys.
 
-    __slots__ = ("blocks", "dropped", "keys", "named")
+    Of the first `joined` some were held by others when it came to hold them.
+    """
 
-    def __init__(self, blocks: list[int], dropped: int, keys: Int64) -> None:
-        self.blocks, self.dropped, self.keys = blocks, dropped, keys
+    __slots__ = ("blocks", "dropped", "joined", "keys", "named")
+
+    def __init__(self, blocks: list[int], dropped: int, keys: Int64, joined: int = 0) -> None:
+        self.blocks, self.dropped, self.keys, self.joined = blocks, dropped, keys, joined
         self.named = len(blocks)
 
 

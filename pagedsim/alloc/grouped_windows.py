@@ -7,8 +7,9 @@ from typing import TypeAlias
 
 from pagedsim.alloc.grouped_pool import GroupedPool
 from pagedsim.alloc.grouped_tables import Held, Table
-from pagedsim.protocols import LayerGroup, Narrow, Sequence
+from pagedsim.protocols import LayerGroup, Narrow, Outside, Sequence
 
+UNBOUND = 1 << 62
 Alike: TypeAlias = tuple[Narrow, int, list[tuple[int, int]]]
 
 
@@ -26,41 +27,62 @@ def windows_of(groups: SequenceOf[LayerGroup]) -> list[Alike]:
     return [(part, size, places) for (part, size, _), places in found.items()]
 
 
-def bytes_outside(
+def outside(
     windows: list[Alike], pool: GroupedPool, seqs: SequenceOf[Sequence], all_held: list[Held]
-) -> int:
-    """Of `seqs`, which hold `all_held`; each byte once."""
-    lost = 0
+) -> Outside:
+    """Of `seqs`, which hold `all_held`; each byte once. See `SupportsOutside`."""
+    lost, more, steps = 0, 0, UNBOUND
     for one, size, places in windows:
-        token = sum(token for _, token in places)
-        first = places[0][0]
-        for seq, held in zip(seqs, all_held, strict=True):
-            left = one.first_read(seq.computed) - held.tables[first].dropped * size
-            if left > 0:
-                lost += left * token
+        reads = [one.first_read(seq.computed) for seq in seqs]
+        moves = [one.kind == "sliding" and seq.computed + 1 >= one.window for seq in seqs]
+        first, token = places[0][0], sum(token for _, token in places)
+        for read, held in zip(reads, all_held, strict=True):
+            lost += token * max(0, read - held.tables[first].dropped * size)
+        more += token * sum(moves)
         for at, token in places:
             if pool.shares(at):
                 tables = [held.tables[at] for held in all_held]
-                lost -= token * _counted_twice(one, pool, size, seqs, tables)
-    return lost
+                twice, grows, until = _counted_twice(pool, size, reads, moves, tables)
+                lost, more = lost - token * twice, more - token * grows
+                steps = min(steps, until)
+    return Outside(lost, more, steps)
 
 
 def _counted_twice(
-    one: Narrow, pool: GroupedPool, size: int, seqs: SequenceOf[Sequence], tables: list[Table]
-) -> int:
-    """Of a group's tokens out of a window, those in shared blocks, but for what nobody reads."""
-    outs: dict[int, list[int]] = {}
-    for seq, table in zip(seqs, tables, strict=True):
-        left = one.first_read(seq.computed) - table.dropped * size
-        for index in range(table.dropped, table.dropped - (-left // size)):
-            if pool.holders(table.blocks[index]) > 1:
-                outs.setdefault(table.blocks[index], []).append(min(left, size))
-            left -= size
-    twice = 0
+    pool: GroupedPool, size: int, reads: list[int], moves: list[bool], tables: list[Table]
+) -> tuple[int, int, int]:
+    """Of a group's tokens out of a window, those in shared blocks, but for what nobody reads.
+
+    And how many more each step, for how many steps. Only the entries below the most that anybody
+    has `joined` can be shared; of a block that several have out, the one who reads most of it tells
+    what nobody reads::
+
+        out of it      8 of 8, 8 of 8, 3 of 8         twice 16, and none more a step
+    """
+    outs: dict[int, list[tuple[int, int]]] = {}  # block -> of each holder: tokens out, more a step
+    end, steps = max(table.joined for table in tables), UNBOUND
+    holders = pool.holders
+    for read, moving, table in zip(reads, moves, tables, strict=True):
+        if table.dropped >= end or not (read or moving):
+            continue
+        blocks, whole = table.blocks, read // size
+        if whole > table.dropped:
+            for block in blocks[table.dropped : min(whole, end)]:
+                if holders(block) > 1:
+                    outs.setdefault(block, []).append((size, 0))
+        if whole >= end or whole >= len(blocks):
+            continue
+        part = read - whole * size
+        if moving and size - part < steps:
+            steps = size - part + 1
+        if (part or moving) and holders(blocks[whole]) > 1:
+            outs.setdefault(blocks[whole], []).append((part, int(moving)))
+    twice = grows = 0
     for block, each in outs.items():
-        none_reads = min(each) if len(each) == pool.holders(block) else 0
-        twice += sum(each) - none_reads
-    return twice
+        all_out, all_grow = min(each) if len(each) == holders(block) else (0, 0)
+        twice += sum(out for out, _ in each) - all_out
+        grows += sum(more for _, more in each) - all_grow
+    return twice, grows, steps
 
 
-__all__ = ["bytes_outside", "windows_of"]
+__all__ = ["outside", "windows_of"]

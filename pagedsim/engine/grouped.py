@@ -32,6 +32,7 @@ from pagedsim.protocols import (
     Narrow,
     SupportsForkedGroups,
     SupportsGroups,
+    SupportsOutside,
     Usage,
 )
 
@@ -63,6 +64,8 @@ class GroupAccount:
         self.covered = self._allocator.covered
         self._usage = cast(Allocator, allocator).usage
         self._capacity = cast(Allocator, allocator).capacity
+        ahead = isinstance(allocator, SupportsOutside)
+        self._outside = allocator.outside if ahead else None
         forks = isinstance(allocator, SupportsForkedGroups)
         self._shares_tail = allocator.shares_tail if forks else None
         self._batch = batch
@@ -183,6 +186,9 @@ class GroupAccount:
             assert ended is not None
             stored, states, outside, reserved = self._distinct(ended)
             spill, steps = pages - stored - states - reserved, 1
+        elif mixed and self._outside is not None and not batch.prefilling:
+            outside, leaving, until = self._outside(batch.running)
+            steps = min(steps, until)
         elif mixed:
             outside, steps = self._allocator.out_of_windows(batch.running), 1
         live = stored + states - outside

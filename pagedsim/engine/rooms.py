@@ -75,13 +75,17 @@ class Rooms:
 
     def _grow(self, seq: Request, tokens: int, computed: int) -> bool:
         """`grow` beyond the room of `seq`, which has so many computed by then."""
-        if self._trim is not None:
-            self._freed = self._trim(seq, computed) or self._freed
-        before = self.allocator.usage().held
-        if not self.allocator.grow(seq, tokens):
-            return False
-        if self.allocator.usage().held < before:
-            self._freed = True  # of two copies one was given back
+        if self.groups is not None:
+            if self._trim is not None:
+                self._freed = self._trim(seq, computed) or self._freed
+            if not self.allocator.grow(seq, tokens):
+                return False
+        else:
+            before = self.allocator.usage().held
+            if not self.allocator.grow(seq, tokens):
+                return False
+            if self.allocator.usage().held < before:
+                self._freed = True  # of two copies one was given back
         self.fit(seq, tokens)
         return True
 

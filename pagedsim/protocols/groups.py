@@ -145,6 +145,30 @@ class SupportsGroups(Protocol):
         ...
 
 
+class Outside(NamedTuple):
+    """Bytes that no layer will read again, and `more` a step, for so many `steps` at least."""
+
+    bytes: int
+    more: int
+    steps: int
+
+
+@runtime_checkable
+class SupportsOutside(SupportsGroups, Protocol):
+    """One that foresees what is out of windows where blocks of windowed layers are shared.
+
+    Without it an engine takes such steps one by one.
+    """
+
+    def outside(self, seqs: SequenceOf[Sequence], /) -> Outside:
+        """`out_of_windows`, and as it goes on while each of `seqs` stores a token a step.
+
+        The first of the `steps` is the one being planned; nobody joins or leaves in them, no block
+        comes to be shared or is shared no more, and no window begins to move, no chunk is full.
+        """
+        ...
+
+
 @runtime_checkable
 class SupportsForkedGroups(Protocol):
     """An allocator with groups whose sequences fork (`SupportsFork`)."""
@@ -190,8 +214,10 @@ __all__ = [
     "GroupBlocks",
     "LayerGroup",
     "Narrow",
+    "Outside",
     "SupportsForkedGroups",
     "SupportsGroups",
+    "SupportsOutside",
     "SupportsStates",
     "token_bytes",
 ]

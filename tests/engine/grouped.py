@@ -137,6 +137,39 @@ def runs(draw: st.DrawFn) -> tuple[Any, ...]:
     )
 
 
+@st.composite
+def families(draw: st.DrawFn) -> tuple[Any, ...]:
+    """Requests that begin alike and run beside each other, so that windows leave shared blocks."""
+    rows = draw(st.integers(2, 5))
+    alike = draw(st.lists(st.integers(1, 40), min_size=rows, max_size=rows))
+    own = draw(st.lists(st.integers(1, 6), min_size=rows, max_size=rows))
+    arrivals = draw(st.lists(st.integers(0, 4), min_size=rows, max_size=rows))
+    output = draw(st.lists(st.integers(5, 40), min_size=rows, max_size=rows))
+    firsts = [first for row in range(rows) for first in (0, 1000 * (row + 1))]
+    lengths = [length for pair in zip(alike, own, strict=True) for length in pair]
+    trace = Trace.build(
+        "family", arrivals, [sum(pair) for pair in zip(alike, own, strict=True)], output,
+        runs=(list(range(0, 2 * rows + 1, 2)), firsts, lengths),
+    )  # fmt: skip
+    size = draw(st.sampled_from([1, 2, 4, 8]))
+    window = draw(st.sampled_from([3, 9, 20]))
+    kinds: dict[str, LayerGroup] = {
+        "sliding": LayerGroup("sliding", (0,), size, 2 * size, window),
+        "chunked": LayerGroup("chunked", (1,), size, size, window),
+        "narrow": LayerGroup(
+            "full", (2,), size, 5 * size,
+            narrow=(Narrow("sliding", window, 2), Narrow("chunked", 7, 1)),
+        ),
+        "full": LayerGroup("full", (3,), 2 * size, 2 * size),
+    }  # fmt: skip
+    named = draw(st.lists(st.sampled_from([*kinds, "narrow"]), min_size=1, max_size=3))
+    groups = tuple(kinds[name] for name in named)
+    blocks = draw(st.sampled_from([200, 400, 1500]))
+    scheduler = draw(st.sampled_from([Vllm, Vllm, Orca]))
+    steptime = draw(st.sampled_from([Fixed(1), Odd(), Rising()]))
+    return trace, (lambda: Grouped(blocks, groups=groups, prefix=True)), scheduler, steptime, 100
+
+
 def _made(found: tuple[Any, Any, int]) -> bool:
     try:
         found[0]()

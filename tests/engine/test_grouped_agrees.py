@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import Fixed, assert_equal, expand
-from grouped import check, runs
+from grouped import check, families, runs
 from hypothesis import HealthCheck, Phase, given, settings
 
 from pagedsim.alloc.grouped import Grouped
@@ -25,6 +25,11 @@ from pagedsim.trace.trace import Trace
 
 @given(run=runs())
 def test_fast_equals_reference(run: tuple[Any, ...]) -> None:
+    check(run)
+
+
+@given(run=families())
+def test_windows_that_leave_shared_blocks(run: tuple[Any, ...]) -> None:
     check(run)
 
 

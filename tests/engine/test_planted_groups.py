@@ -9,9 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from grouped import check, runs
+from grouped import check, families, runs
 from hypothesis import HealthCheck, Phase, given, settings
 
+from pagedsim.alloc import grouped_windows
+from pagedsim.alloc.grouped_pool import GroupedPool
 from pagedsim.engine.batch import Batch
 from pagedsim.engine.grouped import GroupAccount
 from pagedsim.engine.reach import FOR_EVER, Reach
@@ -115,45 +117,34 @@ def who_prefills_has_no_window(patch: pytest.MonkeyPatch) -> None:
     wrap(patch, GroupAccount, "_first_reads", make)
 
 
+def _twice(patch: pytest.MonkeyPatch, change: Callable[[int, int, int], Any]) -> None:
+    """Tokens of shared blocks that are counted twice, more a step, for how many steps."""
+    wrap(patch, grouped_windows, "_counted_twice", lambda was: lambda *given: change(*was(*given)))
+
+
 @plant
 def shared_blocks_are_outside_for_each(patch: pytest.MonkeyPatch) -> None:
-    """Twice, where two hold them."""
-
-    def make(was: Any) -> Any:
-        def init(self: GroupAccount, *given: Any) -> None:
-            was(self, *given)
-            real = self._allocator
-
-            class Once:
-                def __getattr__(self, name: str) -> Any:
-                    return getattr(real, name)
-
-                def out_of_windows(self, seqs: Any) -> int:
-                    alone: list[Any] = []
-                    pool, real._pool = real._pool, _Alone(real._pool)
-                    try:
-                        return int(real.out_of_windows(seqs)) + len(alone)
-                    finally:
-                        real._pool = pool
-
-            self._allocator = Once()
-
-        return init
-
-    wrap(patch, GroupAccount, "__init__", make)
+    _twice(patch, lambda twice, more, steps: (0, more, steps))
 
 
-class _Alone:
-    """A pool in which nothing is shared."""
+@plant
+def shared_blocks_leave_windows_for_each(patch: pytest.MonkeyPatch) -> None:
+    _twice(patch, lambda twice, more, steps: (twice, 0, steps))
 
-    def __init__(self, pool: Any) -> None:
-        self._pool = pool
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._pool, name)
+@plant
+def who_comes_to_a_shared_block_ends_no_jump(patch: pytest.MonkeyPatch) -> None:
+    _twice(patch, lambda twice, more, steps: (twice, more, FOR_EVER))
 
-    def shares(self, group: int) -> int:
-        return 0
+
+@plant
+def who_leaves_a_shared_block_is_seen_a_step_late(patch: pytest.MonkeyPatch) -> None:
+    _twice(patch, lambda twice, more, steps: (twice, more, steps + 1))
+
+
+@plant
+def what_is_hit_is_not_joined(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(GroupedPool, "joined", lambda self, blocks: 0)
 
 
 def _row(patch: pytest.MonkeyPatch, change: Callable[[list[int]], list[int]]) -> None:
@@ -256,7 +247,7 @@ def hunt(most: int) -> None:
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
     )
-    @given(run=runs())
+    @given(run=runs() | families())
     def search(run: Any) -> None:
         check(run)
 

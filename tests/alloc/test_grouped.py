@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pagedsim.alloc.grouped import Grouped
 from pagedsim.errors import ContractError, SpecError
-from pagedsim.protocols import LayerGroup
+from pagedsim.protocols import LayerGroup, Narrow, Outside
 from pagedsim.testing.sequences import Library, Seq, sequence
 
 
@@ -250,3 +250,23 @@ def test_misuse_is_an_error() -> None:
     assert pool.admit(seq, 3)
     with pytest.raises(ContractError, match="admitted twice"):
         pool.admit(seq, 3)
+
+
+def test_of_a_shared_block_so_much_is_outside_as_nobody_reads() -> None:
+    """Two hold blocks of 4; 11 tokens of one and 10 of the other are read by none of their own."""
+    layers = LayerGroup("full", (), 4, 8, narrow=(Narrow("sliding", 3, 2),))
+    pool = Grouped(40, groups=(layers,), prefix=True)
+    first, again = sequence(0, 13, 9), sequence(0, 13, 9)
+    again.prefixes = first.prefixes
+    assert pool.admit(first, 13)
+    assert pool.admit(again, 13)
+    first.computed, again.computed = 13, 12
+    # 8 tokens of two blocks, 2 of the third, whose 3rd and 4th go by the step of who reads more
+    assert pool.outside([first, again]) == Outside(2 * 10, 2 * 1, 2)
+    assert pool.out_of_windows([first, again]) == 20
+    first.computed, again.computed = 15, 14
+    found = pool.outside([first, again])  # each leaves a block of its own behind
+    assert found[:2] == (2 * 13, 2 * 2)
+    assert found.steps > 10**9
+    pool.release(again)
+    assert pool.outside([first])[:2] == (2 * 13, 2 * 1)

@@ -161,8 +161,12 @@ class Recorder:
 
     def add_start(self, offset: int, at_ns: int, grown: tuple[int, ...]) -> None:
         """Add a `Start` of the window that is added next; `grown` is all but its first three."""
-        pack = _PACK_START if len(grown) == 3 else _PACK_BOTH
-        self._starts += pack(len(self.windows), offset, at_ns, *grown)
+        window = len(self.windows)
+        if len(grown) > 3:
+            self._starts += _PACK_BOTH(window, offset, at_ns, *grown)
+        else:  # compiled, a starred argument takes longer than all the rest
+            held, internal, cached = grown
+            self._starts += _PACK_START(window, offset, at_ns, held, internal, cached)
 
     def add_apart(self, row: tuple[int, ...]) -> None:
         """Add an `Apart`, after its window."""

@@ -47,8 +47,11 @@ def window_of(engine: Any, plan: Plan, load: Load, duration: int) -> Window:
         stored_all += stored
         internal += max(0, room - max(seq.final, stored))
         reserved += max(0, min(room, seq.final) - stored)
-    for seq in engine.done:
-        internal += allocator.room(seq)
+    for seq in engine.done:  # all that it holds, past its room too
+        if isinstance(allocator, SupportsSlots):
+            internal += len(allocator.slots(seq))
+        else:
+            internal += allocator.room(seq)
     if engine.done and shared:  # what the done share with others is theirs no longer
         shared = stored_all - _distinct(engine, plan)
         internal = held - lost - (stored_all - shared) - reserved

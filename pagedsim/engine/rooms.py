@@ -18,7 +18,13 @@ from typing import Any
 from pagedsim.engine.batch import Batch
 from pagedsim.engine.grouped import GroupAccount
 from pagedsim.engine.request import NEVER, STOPPED, Request
-from pagedsim.protocols import Allocator, SupportsExtend, SupportsFill, SupportsGroups
+from pagedsim.protocols import (
+    Allocator,
+    SupportsExtend,
+    SupportsFill,
+    SupportsGroups,
+    SupportsSlots,
+)
 
 _RANK = attrgetter("rank")
 _NOTHING: tuple[int, ...] = ()
@@ -242,10 +248,19 @@ class Rooms:
         seq.given = seq.spill = 0
 
     def keep(self, seq: Request) -> None:
-        """`seq` is done, but all that it holds stays held, and none of it will be filled."""
-        room = self.allocator.room(seq) if self.groups is None else self.groups.keep(seq)
-        self.spill += room - seq.spill
-        seq.spill = room
+        """`seq` is done, but all that it holds stays held, and none of it will be filled.
+
+        That may be more than `room`, which only says how far it would not have had to ask. O(room).
+        """
+        allocator = self.allocator
+        if self.groups is not None:
+            held = self.groups.keep(seq)
+        elif isinstance(allocator, SupportsSlots):
+            held = len(allocator.slots(seq))
+        else:
+            held = allocator.room(seq)
+        self.spill += held - seq.spill
+        seq.spill = held
 
     def _moved(self, seq: Request, before: int, tick: int) -> None:
         """A decoding `seq` has got more room than `before`, by itself, for the step at `tick`."""

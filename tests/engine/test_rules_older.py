@@ -13,6 +13,7 @@ from play import ENGINES, play
 
 from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.paged import Paged
+from pagedsim.alloc.radix import Radix
 from pagedsim.engine.schedulers import Orca, Static
 from pagedsim.errors import SpecError
 
@@ -134,6 +135,20 @@ def test_static_holds_members_that_are_done(engine: Any) -> None:
     requests = played.recording.requests
     assert requests.finish_ns.tolist() == [4, 4]
     assert requests.generated.tolist() == [2, 4]
+
+
+def test_static_counts_all_that_the_done_hold(engine: Any) -> None:
+    """Past their `room` too: 0 is done with its prompt, so its page of 2 ends at that for ever.
+
+    Final lengths: 1 and 3.
+    """
+    played = play(engine, [(0, 1, 1), (0, 1, 3)], partial(Radix, 8, page=2), Static())
+    terms = [(w.batch, w.live, w.reserved, w.internal, w.external) for w in played.windows]
+    assert terms == [
+        (2, 1 + 1, 1 + 1, 0, 0),  # the rest of a page is reserved until its prompt is in the tree
+        (1, 2, 0, 2, 0),  # 0's page, and 1's second token
+        (1, 3, 0, 2 + 1, 0),  # 1 fills 3 of 4
+    ]
 
 
 def test_static_sends_the_next_when_a_batch_returns(engine: Any) -> None:

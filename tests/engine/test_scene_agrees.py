@@ -205,6 +205,16 @@ def test_what_is_done_and_still_held_is_internal() -> None:
     assert lane.frames[-1].step == -1
 
 
+def test_what_is_done_within_a_page_of_the_tree_is_internal() -> None:
+    """Who is done with its prompt never says so to the tree: its page is held past its room."""
+    trace = plain([0] * 5, [1] * 5, [1, 1, 2, 3, 1])
+    runs = (list(range(6)), [0] * 5, [1] * 5)
+    alike = Trace.build("t", [0] * 5, [1] * 5, [1, 1, 2, 3, 1], runs=runs)
+    for each in (trace, alike):
+        lane = agree(each, lambda: Radix(16, page=2), Static, Fixed(1), 30)
+        assert [frame.terms[2] for frame in lane.frames] == [0, 3 * 2, 4 * 2 + 1, 0]
+
+
 def test_an_account_that_is_not_the_slots_is_an_error() -> None:
     class Boasts(Paged):
         def usage(self) -> Any:

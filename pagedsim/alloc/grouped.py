@@ -207,11 +207,17 @@ class Grouped(Shown):
         return self.block * together(self._rules, self._caps, common, lengths)
 
     def release(self, seq: Sequence, /) -> None:
-        """Give all tables back, one after another."""
+        """Give all tables back, one after another.
+
+        Of a sample, what it has not computed by ``seq.computed`` loses its keys: it was preempted
+        for another one in the step that was to compute it.
+        """
         held = self._held(seq)
         self._tails.given_back(held)
         self._pool.tick()
         for at, table in enumerate(held.tables):
+            if held.forked and self.prefix:
+                self._pool.unname(table.blocks[seq.computed // self._rules[at].block : table.named])
             self._pool.give_back(at, table.blocks)
             self._pool.gone(at, -table.blocks.count(NULL))
         self._promised.forget(seq)

@@ -42,7 +42,9 @@ class Tails:
             for place in _last(group, table) if filled or group.kind == "state" else ():
                 self._lacking[table.blocks[place]] = lacks
                 self._pool.lack(at, lacks)
-        return Held(tables, tokens)
+        other = Held(tables, tokens)
+        held.forked = other.forked = True
+        return other
 
     def of(self, at: int, table: Table) -> list[int]:
         """Places of those in a table of group `at`."""

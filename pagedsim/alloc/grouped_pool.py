@@ -145,6 +145,12 @@ class GroupedPool:
         else:
             there[block] = None
 
+    def unname(self, blocks: Iterable[int]) -> None:
+        """What of `blocks` one table lists alone has no key any more."""
+        for block in blocks:
+            if block != NULL and self._holders[block] == 1 and self._key[block] != _NONE:
+                self._lose_key(block)
+
     def give_back(self, group: int, part: list[int]) -> bool:
         """A table lists `part` of it, in token order, no longer; whether any is free by that."""
         keyed, keyless = [], []
@@ -180,15 +186,18 @@ class GroupedPool:
         self.free.push_back(blocks)
 
     def _forget(self, block: int) -> None:
+        self._lose_key(block)
+        self._cached[self._group[block]] -= 1
+        self.cached -= 1
+        self.evicted += 1
+
+    def _lose_key(self, block: int) -> None:
         key = self._key[block]
         self._key[block] = _NONE
         there = self._found[key]
         del there[block]
         if not there:
             del self._found[key]
-        self._cached[self._group[block]] -= 1
-        self.cached -= 1
-        self.evicted += 1
         self.version += 1
 
 

@@ -19,12 +19,16 @@ class Table:
 
 
 class Held:
-    """What a sequence holds: a table a group, and for how many tokens it asked last."""
+    """What a sequence holds: a table a group, and for how many tokens it asked last.
 
-    __slots__ = ("tables", "tokens")
+    `forked`: it is one of several samples, or was.
+    """
+
+    __slots__ = ("forked", "tables", "tokens")
 
     def __init__(self, tables: list[Table], tokens: int) -> None:
         self.tables, self.tokens = tables, tokens
+        self.forked = False
 
 
 class Promised:

@@ -166,8 +166,13 @@ class PrefixPaged(Tables):
                 self._name(held, len(held.table))
 
     def release(self, seq: Sequence, /) -> None:
-        """Give the table back; what nobody else holds is free, and cached if it has a key."""
+        """Give the table back; what nobody else holds is free, and cached if it has a key.
+
+        A sample's that are not full at ``seq.computed`` lose theirs (docs/forks.md).
+        """
         held = self._held(seq)
+        if held.forked and held.named * self.block > seq.computed:
+            self._unname(held, seq.computed // self.block)
         if self._tails and held.table[-1] in self._tails:
             self._leave_tail(held.table.pop())
         del self._tables[seq]
@@ -259,19 +264,30 @@ class PrefixPaged(Tables):
         else:
             self._more.setdefault(key, {})[block] = None
 
+    def _unname(self, held: Held, full: int) -> None:
+        """What lies behind its first `full` blocks has no key any more, but for what others hit."""
+        while full < held.named and self._holders[held.table[full]] > 1:
+            full += 1
+        for block in held.table[full : held.named]:
+            self._lose_key(block)
+        held.named = full
+        self._looked = (None, 0, self._looked[2])
+
     def _forget(self, block: int) -> None:
-        """A free `block` is taken for something else: look-ups find the next one under its key."""
-        key = self._key[block]
-        self._key[block] = -1
+        """A free `block` is taken for something else."""
         self._cached -= 1
         self._evicted += 1
-        if key in self._more:
-            self._forget_one_of(self._more[key], block, key)
-        else:
+        self._lose_key(block)
+
+    def _lose_key(self, block: int) -> None:
+        """Look-ups find the next one under its key."""
+        key = self._key[block]
+        self._key[block] = -1
+        more = self._more.get(key)
+        if more is None:
             self._first[key] = -1
             self._keys -= 1
-
-    def _forget_one_of(self, more: dict[int, None], block: int, key: int) -> None:
+            return
         if self._first[key] == block:
             block = self._first[key] = next(iter(more))
         del more[block]

@@ -22,14 +22,16 @@ from pagedsim.protocols import Int64, Sequence, Usage
 class Held:
     """A sequence's block table, its keys, and how many of its blocks have got theirs.
 
-    The first `named` blocks have a key, and nobody else has the ones behind them.
+    The first `named` blocks have a key, and nobody else has the ones behind them. `forked`: it is
+    one of several samples, or was.
     """
 
-    __slots__ = ("items", "keys", "named", "table")
+    __slots__ = ("forked", "items", "keys", "named", "table")
 
     def __init__(self, table: array[int], keys: Int64, named: int) -> None:
         self.table, self.keys, self.named = table, keys, named
         self.items = memoryview(keys.data)  # the same keys, for single ones
+        self.forked = False
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -57,7 +59,8 @@ class Tables:
         """
         held = self._held(parent)
         check_fork(parent, child in self._tables, held.table, tokens, self.block, self._tails)
-        self._tables[child] = Held(held.table[:], child.keys(self.block), held.named)
+        self._tables[child] = other = Held(held.table[:], child.keys(self.block), held.named)
+        held.forked = other.forked = True
         self._all_holders[np.array(held.table)] += 1
         self._shared += len(held.table)
         if filled := tokens % self.block:

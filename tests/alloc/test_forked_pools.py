@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pagedsim.alloc.grouped import Grouped
 from pagedsim.alloc.paged import Paged
 from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.alloc.ranked import RankedPaged
 from pagedsim.errors import ContractError
-from pagedsim.protocols import SupportsFork
+from pagedsim.protocols import LayerGroup, SupportsFork
+from pagedsim.testing.sequences import Library
+from pagedsim.testing.sequences import Seq as Known
 
 POOLS = [Paged, PrefixPaged, RankedPaged]
 LONGEST = 40
@@ -27,6 +30,7 @@ class Seq:
 
     def __init__(self, tokens: int) -> None:
         self.id, self.tokens, self.prompt, self.salt = 0, tokens, tokens, 0
+        self.computed = LONGEST  # all that it ever holds, by the time it is given back
         Seq.made += 1
         self.first = Seq.made * LONGEST
 
@@ -92,6 +96,50 @@ def test_forks_that_break_the_contract(make: Any) -> None:
         pool.fork(parent, child, 6)
     with pytest.raises(ContractError, match="holds nothing"):
         pool.fork(Seq(6), Seq(6), 6)
+
+
+def grouped(blocks: int, *, block: int, evict: str = "lru") -> Grouped:
+    groups = (
+        LayerGroup("full", (0,), block, 8 * block),
+        LayerGroup("sliding", (1,), block, 8 * block, window=8),
+    )
+    return Grouped(2 * blocks, groups=groups, prefix=True, evict=evict)
+
+
+def ranked_groups(blocks: int, *, block: int) -> Grouped:
+    return grouped(blocks, block=block, evict="lfu")
+
+
+@pytest.mark.parametrize("make", [PrefixPaged, RankedPaged, grouped, ranked_groups])
+@pytest.mark.parametrize("want", [2, 5])
+def test_what_a_sample_was_to_compute_is_not_found(make: Any, want: int) -> None:
+    """Preempted in the step that was to fill blocks, which have their keys: they lose them.
+
+    Two blocks of 2 are computed, and more as far as `want` tokens beyond them.
+    """
+    pool = make(16, block=2)
+    library = Library()
+    parent, child, late = (Known(n, 5, range(20), library) for n in range(3))
+    empty = pool.free_blocks()
+    assert pool.admit(parent, 5)
+    parent.computed = child.computed = 5
+    pool.fork(parent, child, 5)
+    for seq in (parent, child):
+        seq.tokens = 5 + want
+    assert pool.grow(child, 5 + want)
+    late.tokens = 15
+    assert pool.cached(late) == (5 + want) // 2 * 2  # as long as it is to be computed
+    pool.release(child)
+    assert pool.cached(late) == 4
+    pool.release(parent)
+    assert pool.cached(late) == 4
+    usage = pool.usage()
+    assert (usage.held, usage.shared) == (0, 0)
+    assert sorted(pool.free_blocks()) == sorted(empty)
+    assert pool.admit(late, 15)  # blocks without a key are as good as new
+    pool.release(late)
+    late.tokens = 16
+    assert pool.cached(late) == 14
 
 
 @given(data=st.data(), make=st.sampled_from(POOLS), block=st.integers(1, 4))

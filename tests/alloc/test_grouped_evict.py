@@ -91,6 +91,7 @@ class Model:
         self.places = [Place(one) for one in self.groups]
         self.steps: dict[Seq, int] = {}  # tokens at whose end the last states were named
         self.asked: dict[Seq, int] = {}  # most tokens that each was given
+        self.samples: set[Seq] = set()  # those that were forked
 
     def kept(self) -> list[int]:
         idle = [(at, b) for at, b in self.blocks.items() if not b.holders and b.content]
@@ -137,6 +138,7 @@ class Model:
         return self.grow(seq, tokens)
 
     def fork(self, parent: Seq, child: Seq) -> None:
+        self.samples |= {parent, child}
         self.tables[child] = [list(table) for table in self.tables[parent]]
         self.named[child] = list(self.named[parent])
         self.asked[child] = self.asked[parent]
@@ -213,6 +215,13 @@ class Model:
             table[:first] = [0] * first
 
     def release(self, seq: Seq) -> None:
+        if seq in self.samples:  # in the step that was to compute what has its keys already
+            for one, table in zip(self.groups, self.tables[seq], strict=True):
+                for number in filter(None, table[seq.computed // one.block :]):
+                    block = self.blocks[number]
+                    if block.content and block.holders == 1:
+                        self.found[block.content].remove(number)
+                        block.content = None
         self.clock += 1
         self.steps.pop(seq, None)
         for table in self.tables.pop(seq):

@@ -18,14 +18,18 @@ from hypothesis import strategies as st
 from test_prefix_agrees import setups, sharing_traces
 
 from pagedsim.alloc.contiguous import Contiguous
+from pagedsim.alloc.evict import BLOCK_POLICIES
 from pagedsim.alloc.paged import Paged
 from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.alloc.prefix_tables import Tables
 from pagedsim.alloc.radix import Radix
+from pagedsim.alloc.ranked import RankedPaged
 from pagedsim.engine.fast import FastEngine
 from pagedsim.engine.reference import ReferenceEngine
+from pagedsim.engine.schedulers import Orca
 from pagedsim.errors import ContractError, SpecError
 from pagedsim.protocols import Plan, View
+from pagedsim.trace.samples import Forks
 from pagedsim.trace.trace import Trace
 
 
@@ -152,6 +156,27 @@ def test_samples_and_beams_read_back_their_content(
     if not prefix:
         allocator = Paged(allocator.blocks, block=allocator.block)
     replay(engine, trace, allocator, made, max_len)
+
+
+@pytest.mark.parametrize("engine", [FastEngine, ReferenceEngine])
+@pytest.mark.parametrize("evict", sorted(BLOCK_POLICIES))
+def test_what_a_preempted_sample_was_to_compute_is_not_hit(engine: Any, evict: str) -> None:
+    """Row 5 is preempted in steps in which its first sample fills blocks; row 7 begins like it."""
+    samples = [2, 1, 1, 1, 2, 2, 3, 2, 1, 1, 1]
+    prompts = [1, 1, 1, 1, 28, 1, 1, 3, 1, 1, 1]
+    outputs = [3, 1, 1, 6, 14, 7, 1, 1, 1, 1, 1]
+    trace = Trace.build(
+        "t",
+        [0] * 3 + [3] * 4 + [4] * 4,
+        prompts,
+        outputs,
+        runs=([0, 1, 2, 3, 4, *range(7, 14)], [0] * 13, [*[1] * 5, 13, 14, 1, 1, 3, 1, 1, 1]),
+        output_token=[1, 1, 1, 1, 14, 1, 1, 3, 1, 1, 1],
+        columns={"samples": samples, "beam": [1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0]},
+        sample_output=[n for n, of in zip(outputs, samples, strict=True) for _ in range(of)],
+        forks=Forks([0] * 5 + [1] * 7, [9], [0], [1]),
+    )
+    replay(engine, trace, RankedPaged(30, block=2, evict=evict), Orca(max_seqs=4), 70)
 
 
 def _twice(self: Any, table: Any, blocks: int) -> None:

@@ -41,6 +41,7 @@ from pagedsim.alloc.grouped_rules import (
     next_trim,
     rules_of,
     search,
+    settled,
     wanted,
 )
 from pagedsim.alloc.grouped_shown import Shown
@@ -94,9 +95,10 @@ class Grouped(Shown):
         states = [one.block for one in self._rules if one.kind == STATES]
         self.state_block = lcm(*states) if states else 0
         self._caps = [most_held(group, in_flight) for group in self._rules]
+        self._in_flight, self._settled = in_flight, settled(self._rules, in_flight)
         self._looked: tuple[Sequence | None, int, int, Hit] = (None, 0, 0, self._nothing())
         self._promised = Promised()
-        self.longest = longest_alone(self._rules, self._caps, blocks)
+        self.longest = longest_alone(self._rules, in_flight, blocks)
 
     def cached(self, seq: Sequence, /) -> int:
         """Tokens that would be hit."""
@@ -122,10 +124,12 @@ class Grouped(Shown):
         if self.state_block and self.unsettled(seq):
             return False
         hit = self.hit(seq)
-        now = later = 0
-        for group, cap, found in zip(self._rules, self._caps, hit.blocks, strict=True):
+        now, later, known, caps = 0, 0, max(tokens, whole), self._caps
+        if known < self._settled:
+            caps = [most_held(group, self._in_flight, known) for group in self._rules]
+        for group, cap, found in zip(self._rules, caps, hit.blocks, strict=True):
             now += wanted(group, len(found), tokens)
-            later += wanted(group, len(found), max(tokens, whole), cap)
+            later += wanted(group, len(found), known, cap)
         need = max(now, later) + sum(map(self._pool.idle, hit.blocks))
         if need + -(-spare // self.block_bytes) > len(self._pool.free):
             return False

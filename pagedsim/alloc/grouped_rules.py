@@ -63,11 +63,20 @@ def rules_of(groups: SequenceOf[LayerGroup]) -> tuple[LayerGroup, ...]:
     return tuple(one._replace(kind=STATES) if one.kind == "state" else one for one in groups)
 
 
-def most_held(group: LayerGroup, in_flight: int) -> int:
-    """Blocks that it holds at most of a sequence that is given `in_flight` tokens at once."""
+def most_held(group: LayerGroup, in_flight: int, tokens: int = UNBOUND) -> int:
+    """Blocks that it holds at most of a sequence that is given `in_flight` tokens at once.
+
+    Of one that reaches `tokens` fewer may do, where chunks are no whole blocks.
+    """
     if group.kind == STATES:
         return 2  # the state before a step, and that after it
-    return group.most_blocks(UNBOUND, in_flight) if group.window and in_flight else UNBOUND
+    return group.most_held(tokens, in_flight) if group.window and in_flight else UNBOUND
+
+
+def settled(groups: SequenceOf[LayerGroup], in_flight: int) -> int:
+    """Tokens from which `most_held` is the same for any more, where that is not so from 1 on."""
+    uneven = [one for one in groups if one.kind == "chunked" and one.window % one.block]
+    return max((lcm(one.window, one.block) + one.window + in_flight for one in uneven), default=0)
 
 
 def blocks_for(group: LayerGroup, tokens: int) -> int:
@@ -103,18 +112,19 @@ def next_trim(group: LayerGroup, dropped: int) -> int:
     return UNBOUND
 
 
-def longest_alone(groups: SequenceOf[LayerGroup], caps: SequenceOf[int], blocks: int) -> int:
-    """Tokens of the longest sequence that fits alone; `caps` are most blocks of each group.
+def longest_alone(groups: SequenceOf[LayerGroup], in_flight: int, blocks: int) -> int:
+    """Tokens of the longest sequence that fits alone, given `in_flight` tokens at once.
 
     SpecError where not even one token fits.
     """
     low, high = 0, (blocks - 1) * max(group.block for group in groups)
-    pairs = list(zip(groups, caps, strict=True))
-    if all(cap < UNBOUND or group.kind == "state" for group, cap in pairs):
+    if all(most_held(group, in_flight) < UNBOUND or group.kind == "state" for group in groups):
         high = UNBOUND  # it takes as much however long it is
     while low < high:
         middle = (low + high + 1) // 2
-        need = sum(min(blocks_for(group, middle), cap) for group, cap in pairs)
+        need = sum(
+            min(blocks_for(group, middle), most_held(group, in_flight, middle)) for group in groups
+        )
         low, high = (middle, high) if need < blocks else (low, middle - 1)
     if not low:
         raise SpecError(
@@ -196,5 +206,6 @@ __all__ = [
     "next_trim",
     "rules_of",
     "search",
+    "settled",
     "wanted",
 ]

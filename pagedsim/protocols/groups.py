@@ -23,6 +23,7 @@ that read a window alone are then *narrow*: what has left their window stays, an
 from __future__ import annotations
 
 from collections.abc import Sequence as SequenceOf
+from math import gcd
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from pagedsim.protocols.sequence import Sequence
@@ -64,11 +65,12 @@ class LayerGroup(NamedTuple):
         return 0 if self.kind == "state" else self.page_bytes // self.block
 
     def most_blocks(self, length: int, in_flight: int) -> int:
-        """Blocks that one request of `length` tokens may come to hold, the worst case; O(1).
+        """Blocks that vLLM's start-up counts for one request of `length` tokens; O(1).
 
         `in_flight` tokens may be scheduled at once: a window keeps what the first of them sees
         and all of them. A sliding group counts one block more, as its window need not begin at a
-        block's start; below the window that makes it one more than a full group.
+        block's start; below the window that makes it one more than a full group. Chunks are taken
+        to begin with a block: where they do not, `most_held` says what one comes to hold.
         """
         if self.kind == "state":
             return self.kept
@@ -77,6 +79,28 @@ class LayerGroup(NamedTuple):
         if self.kind == "chunked":
             return -(-min(self.window + in_flight, length) // self.block)
         return -(-length // self.block)
+
+    def most_held(self, length: int, in_flight: int) -> int:
+        """Blocks that one request of `length` tokens may come to hold, for an allocator.
+
+        At most one of each block of `length`, and else `most_blocks`, but for chunks that are no
+        whole blocks: one of them begins inside of a block, which is held for the rest of it.
+        O(block / gcd(block, window)), O(1) for all else.
+        """
+        if self.kind == "state":
+            return self.kept
+        entries = -(-length // self.block)
+        most = min(entries, self.most_blocks(length, in_flight))
+        if self.kind != "chunked" or not self.window % self.block:
+            return most
+        reach = self.window - 1 + in_flight  # from a chunk's start, with all but its last stored
+        whole = (length - reach) // self.window if length >= reach else -1
+        if (cut := whole + 1) * self.window < length:  # the first chunk to end with the request
+            most = max(most, entries - cut * self.window // self.block)
+        for chunk in range(min(whole + 1, self.block // gcd(self.block, self.window))):
+            offset = chunk * self.window % self.block
+            most = max(most, -(-(offset + reach) // self.block))
+        return most
 
     def first_read(self, computed: int) -> int:
         """The first of `computed` stored tokens that the next one still reads; O(1).

@@ -164,3 +164,22 @@ def test_windows_that_move_late_are_found(late: int) -> None:
         return
     with pytest.raises(AssertionError):
         assert_equal(*runs, Fixed(1).ns)
+
+
+@pytest.mark.parametrize("engine", [FastEngine, ReferenceEngine])
+@pytest.mark.parametrize(("window", "block", "budget", "blocks"), [(5, 4, 3, 3), (3, 4, 5, 3)])
+def test_a_chunk_that_begins_inside_of_a_block_counts_that_block(
+    engine: Any, window: int, block: int, budget: int, blocks: int
+) -> None:
+    """Chunks of 5, blocks of 4, three tokens a step: as the chunk of 15 … 19 grows from 18 stored
+    to 21, it lies in 12 … 23, three blocks; `ceil((5 + 3) / 4)` are two. One less, and it would be
+    preempted there each time.
+    """
+    group = LayerGroup("chunked", (0,), block, block, window)
+    trace = Trace.build("t", [0], [60], [3])
+    for count, generated in ((blocks, 0), (blocks + 1, 3)):
+        pool = Grouped(count, groups=(group,), in_flight=budget)
+        scheduler = Vllm(max_batched_tokens=budget)
+        recording = engine(trace, pool, scheduler, Fixed(1), max_len=99).run()
+        assert [row[:3] for row in recording.refused] == [(0, "capacity", 62)][generated:]
+        assert recording.requests.generated.tolist() == [generated]

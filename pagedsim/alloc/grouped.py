@@ -46,6 +46,7 @@ from pagedsim.alloc.grouped_rules import (
 )
 from pagedsim.alloc.grouped_shown import Shown
 from pagedsim.alloc.grouped_tables import Held, Promised, Table
+from pagedsim.alloc.paged import check_content
 from pagedsim.errors import ContractError, SpecError
 from pagedsim.protocols import Future, LayerGroup, Sequence
 
@@ -267,6 +268,7 @@ class Grouped(Shown):
             self._promised.forget(seq)
         for at in fresh:
             group, table, full = self._rules[at], held.tables[at], fulls[at]
+            check_content(seq, tokens, group.block, len(table.keys))
             first = table.named
             if group.kind == STATES:
                 first = full if tokens % group.block else full - 1  # only where the step ends

@@ -63,6 +63,16 @@ def check_fork(
         )
 
 
+def check_content(seq: Sequence, tokens: int, block: int, keys: int) -> None:
+    """ContractError if `tokens` fill blocks for which `seq` has no content, and so no key."""
+    if tokens // block > keys:
+        raise ContractError(
+            f"paged: request {seq.id} asks for {tokens} tokens with prefix=on, which fill "
+            f"{tokens // block} blocks of {block}, but its prompt and output fill {keys}: a "
+            "scheduler must ask for no more than a sequence knows, as keys are of content"
+        )
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Paged:
     """Blocks over a pool, shared by forks alone. Every operation is O(blocks that it moves).
@@ -202,4 +212,4 @@ class Paged:
             raise ContractError(f"paged: request {seq.id} holds nothing") from None
 
 
-__all__ = ["Paged", "check_fork", "check_pool"]
+__all__ = ["Paged", "check_content", "check_fork", "check_pool"]

@@ -26,7 +26,7 @@ import numpy as np
 from mypy_extensions import mypyc_attr
 
 from pagedsim.alloc.freelist import FEW, shared_memory
-from pagedsim.alloc.paged import check_pool
+from pagedsim.alloc.paged import check_content, check_pool
 from pagedsim.alloc.prefix_tables import Held, Tables
 from pagedsim.errors import ContractError
 from pagedsim.protocols import Int64, Sequence
@@ -118,6 +118,7 @@ class PrefixPaged(Tables):
             self._all_holders[hits] = holders + 1
         self._taking(seq, hits)
         held = Held(array("q", hits.tobytes()), seq.keys(block), len(hits))
+        check_content(seq, tokens, block, len(held.items))
         self._append(held.table, -(-tokens // block) - len(hits))
         self._tables[seq] = held
         self._name(held, tokens // block)
@@ -126,12 +127,11 @@ class PrefixPaged(Tables):
     def grow(self, seq: Sequence, tokens: int, /) -> bool:
         """Hold the blocks of `tokens`, and give keys to those that are full at it."""
         held = self._held(seq)
-        need = -(-tokens // self.block) - len(held.table)
-        copies = self._tails and self._copies(held.table, tokens)
-        if copies:
-            need += 1
+        copies = bool(self._tails) and self._copies(held.table, tokens)
+        need = -(-tokens // self.block) - len(held.table) + copies
         if need > len(self._free):
             return False
+        check_content(seq, tokens, self.block, len(held.items))
         if copies:
             self._leave_tail(held.table.pop())
         if need > 0:

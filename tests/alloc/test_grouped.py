@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pagedsim.alloc.grouped import Grouped
+from pagedsim.alloc.paged import Paged
+from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.errors import ContractError, SpecError
 from pagedsim.protocols import LayerGroup, Narrow, Outside
 from pagedsim.testing.sequences import Library, Seq, sequence
@@ -270,3 +272,27 @@ def test_of_a_shared_block_so_much_is_outside_as_nobody_reads() -> None:
     assert found.steps > 10**9
     pool.release(again)
     assert pool.outside([first])[:2] == (2 * 13, 2 * 1)
+
+
+@pytest.mark.parametrize("length", [8, 90])
+@pytest.mark.parametrize("kind", ["paged", "full", "sliding", "state"])
+def test_what_has_no_content_gets_no_key(kind: str, length: int) -> None:
+    """Without a cache slots may be asked for ahead; with one, only for what there is."""
+    groups = (group(kind, 3 if kind == "sliding" else 0),)
+
+    def pool(prefix: bool) -> Any:
+        if kind == "paged":
+            return (PrefixPaged if prefix else Paged)(99, block=4)
+        return Grouped(99, groups=groups, prefix=prefix)
+
+    seq, said = sequence(7, 5, 2), f"request 7 asks for {length} tokens .* fill {length // 4} "
+    for ahead in (lambda pool: pool.admit(seq, length), lambda pool: _grown(pool, seq, length)):
+        assert ahead(pool(False))
+        with pytest.raises(ContractError, match=said + "blocks of 4, but .* output fill 1: "):
+            ahead(pool(True))
+    whole = pool(True)
+    assert whole.admit(seq, 7)  # of its last block no token need be there
+
+
+def _grown(pool: Any, seq: Seq, length: int) -> bool:
+    return bool(pool.admit(seq, 5) and pool.grow(seq, length))

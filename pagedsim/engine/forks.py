@@ -22,6 +22,7 @@ import numpy as np
 
 from pagedsim.engine.groups import Group, Member, slots_of
 from pagedsim.engine.request import STOPPED, Request
+from pagedsim.engine.sampling import parts_samples
 from pagedsim.engine.state import State
 from pagedsim.protocols import Allocator, Int64, Scheduler, SupportsFork, SupportsForkedGroups
 from pagedsim.trace.content import Content
@@ -125,7 +126,7 @@ class ForkState(State):
 class Forks:
     """The groups of a run."""
 
-    def __init__(self, trace: Trace, state: ForkState) -> None:
+    def __init__(self, trace: Trace, state: ForkState, scheduler: Scheduler) -> None:
         made = members(trace)
         self.first, self.content = made.first, Content(made.trace)
         self._trace, self.state = trace, state
@@ -135,7 +136,8 @@ class Forks:
         allocator = state.allocator
         together, block = state.together, state.forking.block
         slots = together or (lambda alike, known: slots_of(alike, known, block))
-        self.wide = needs(trace, state.max_len, slots), allocator.capacity
+        parts = parts_samples(trace, scheduler)
+        self.wide = needs(trace, state.max_len, slots, parts=parts), allocator.capacity
 
     def request(self, row: int, priority: int, salt: int, arrival_ns: int) -> Member:
         """The sequence that stands in the queue for a row that arrives."""
@@ -235,13 +237,19 @@ def forks_of(
     trace: Trace, allocator: Allocator, scheduler: Scheduler, max_len: int
 ) -> Forks | None:
     """What a run of `trace` needs if some request has several samples, else None."""
-    return Forks(trace, ForkState(allocator, scheduler, max_len)) if forking(trace) else None
+    if not forking(trace):
+        return None
+    return Forks(trace, ForkState(allocator, scheduler, max_len), scheduler)
 
 
-def needs(trace: Trace, max_len: int, slots: Callable[[int, list[int]], int]) -> Int64:
+def needs(
+    trace: Trace, max_len: int, slots: Callable[[int, list[int]], int], *, parts: bool = False
+) -> Int64:
     """int64[rows]: the most slots that a request of several samples takes when alone, else 0.
 
-    `slots` says how many sequences of so many tokens take that share the first ones.
+    `slots` says how many sequences of so many tokens take that share the first ones. `parts`:
+    whether one sample may be ahead of another. All may then be at their largest at once, but for
+    those of one token, which hold nothing.
     """
     found = np.zeros(len(trace), np.int64)
     lengths, at = outputs(trace), np.concatenate(([0], np.cumsum(trace.samples)))
@@ -250,6 +258,9 @@ def needs(trace: Trace, max_len: int, slots: Callable[[int, list[int]], int]) ->
         ends = np.minimum(prompt + lengths[at[row] : at[row + 1]], max_len)
         finals = np.sort(ends - 1)[::-1].tolist()  # as one ends, those before it are there too
         found[row] = max(slots(prompt, [final] * alive) for alive, final in enumerate(finals, 1))
+        if parts:
+            apart = slots(prompt, [final for final in finals if final > prompt])
+            found[row] = max(int(found[row]), apart)
     return found
 
 

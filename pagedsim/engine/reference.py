@@ -150,7 +150,7 @@ class ReferenceEngine:
     def _accepted(self) -> list[Group]:
         """Refuse what can never run; who arrives without waiting (in a closed loop refused too)."""
         good = []
-        inputs = Inputs(self.trace, self.max_len, self.allocator)
+        inputs = Inputs(self.trace, self.max_len, self.allocator, self.scheduler)
         for row in range(len(self.trace)):
             request = Group(inputs, row)
             self.results[row] = request

@@ -7,7 +7,8 @@ from collections.abc import Callable, Container, Sequence
 import numpy as np
 
 from pagedsim.engine.recording import Refusal, Requests, Status
-from pagedsim.protocols import Allocator, Int64, SupportsForkedGroups
+from pagedsim.engine.sampling import parts_samples
+from pagedsim.protocols import Allocator, Int64, Scheduler, SupportsForkedGroups
 from pagedsim.trace.content import Content, foresee
 from pagedsim.trace.lineage import Members, members
 from pagedsim.trace.samples import forking, no_forks, outputs
@@ -17,8 +18,11 @@ from pagedsim.trace.trace import Trace
 class Inputs:
     """What all requests of a run are made from. Content is by member, in rows from `first`."""
 
-    def __init__(self, trace: Trace, max_len: int, allocator: Allocator) -> None:
+    def __init__(
+        self, trace: Trace, max_len: int, allocator: Allocator, scheduler: Scheduler
+    ) -> None:
         self.trace, self.max_len = trace, max_len
+        self.parts = parts_samples(trace, scheduler)  # whether one may be ahead of others
         self.block = getattr(allocator, "block", 1)
         grouped = isinstance(allocator, SupportsForkedGroups)
         self.together = allocator.together if grouped else None  # type: ignore[attr-defined]
@@ -73,10 +77,14 @@ class Group:
     def slots(self) -> int:
         """The most that it needs when it is alone: of each full prompt block one is enough."""
         finals = [member.final for member in self.members]
-        return max(  # it is reached as one of them ends
+        together = max(  # it is reached as one of them ends
             self._slots(self.prompt, [stored for final in finals if final >= stored])
             for stored in finals
         )
+        if not self.inputs.parts:
+            return together
+        holding = [member.final for member in self.members if member.final > self.prompt]
+        return max(together, self._slots(self.prompt, holding))  # one at its end waits for no other
 
     def asks(self, whole: int, spare: int) -> tuple[int, int]:
         """What to ask for, so that there is room for all that its samples know.

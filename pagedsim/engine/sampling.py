@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from pagedsim.errors import SpecError
-from pagedsim.protocols import Allocator, Scheduler, SupportsFork, SupportsPlaces
+from pagedsim.protocols import (
+    Allocator,
+    Scheduler,
+    SupportsBudget,
+    SupportsFork,
+    SupportsPlaces,
+)
 from pagedsim.trace.samples import forking
 from pagedsim.trace.trace import Trace
 
@@ -26,4 +32,15 @@ def check_samples(trace: Trace, allocator: Allocator, scheduler: Scheduler) -> N
         )
 
 
-__all__ = ["check_samples"]
+def parts_samples(trace: Trace, scheduler: Scheduler) -> bool:
+    """Whether the budget of a step can be less than a token for each sequence of the batch.
+
+    The samples of a request then need not have stored equally much. There are no more sequences
+    than places, nor than samples in the trace.
+    """
+    return isinstance(scheduler, SupportsBudget) and scheduler.max_batched_tokens < min(
+        scheduler.max_seqs, int(trace.samples.sum())
+    )
+
+
+__all__ = ["check_samples", "parts_samples"]

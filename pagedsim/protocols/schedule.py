@@ -175,6 +175,16 @@ class SupportsPlaces(Protocol):
 
 
 @runtime_checkable
+class SupportsBudget(SupportsPlaces, Protocol):
+    """One whose steps also have no more than so many tokens, dealt out in running order.
+
+    Where the places are more than that, a step may leave out the last of the batch.
+    """
+
+    max_batched_tokens: int
+
+
+@runtime_checkable
 class SupportsRank(Protocol):
     """A scheduler that orders its queue."""
 
@@ -241,6 +251,7 @@ __all__ = [
     "Observer",
     "Plan",
     "Scheduler",
+    "SupportsBudget",
     "SupportsHold",
     "SupportsPlaces",
     "SupportsRank",

@@ -170,6 +170,42 @@ def test_a_request_that_needs_too_much_when_alone_is_refused(engine: Any) -> Non
         assert [tuple(refusal) for refusal in recording.refused] == refused
 
 
+PARTED = Trace.build("t", [0], [9], [9], samples=[3], sample_output=[2, 9, 8])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_where_a_budget_parts_samples_each_counts_in_full(engine: Any) -> None:
+    """Prompt 9, blocks of 2, two tokens a step: sample 1 is at its end before sample 2 has begun.
+
+    In step they hold 4 shared and 2 · 4 blocks of their own, with 16 stored each; parted, 4 and
+    1 + 5 + 4, with 10, 17 and 16.
+    """
+    for tokens, blocks, refused in (
+        (3, 13, []),
+        (3, 12, [(0, "capacity", 24, 22)]),
+        (2, 15, []),
+        (2, 14, [(0, "capacity", 28, 26)]),
+        (2, 13, [(0, "capacity", 28, 24)]),
+    ):
+        scheduler = OneByOne(max_batched_tokens=tokens)
+        _, recording = run(engine, PARTED, Paged(blocks, block=2), scheduler)
+        assert [tuple(refusal) for refusal in recording.refused] == refused
+        assert recording.requests.generated.tolist() == [0 if refused else 19]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_sample_of_one_token_counts_for_nothing_where_they_part(engine: Any) -> None:
+    """It is done as the others fork: 2 blocks shared, and 1 + 2 for 6 and 7 tokens stored.
+
+    Where the longest sequence is of 6 tokens each of them is.
+    """
+    trace = Trace.build("t", [0], [5], [3], samples=[3], sample_output=[2, 1, 3])
+    for max_len, blocks, refused in ((99, 6, []), (99, 5, [(0, "capacity", 10, 8)]), (6, 6, [])):
+        scheduler = OneByOne(max_batched_tokens=1, max_seqs=3)
+        made = engine(trace, Paged(blocks, block=2), scheduler, Fixed(1), max_len=max_len)
+        assert [tuple(refusal) for refusal in made.run().refused] == refused
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_who_cannot_fork_says_so(engine: Any) -> None:
     trace = Trace.build("x", [0, 0], [4, 4], [4, 4], samples=[1, 3])

@@ -189,6 +189,7 @@ class SupportsOutside(SupportsGroups, Protocol):
 
         The first of the `steps` is the one being planned; nobody joins or leaves in them, no block
         comes to be shared or is shared no more, and no window begins to move, no chunk is full.
+        Blocks that are given back in them are counted as if they were kept.
         """
         ...
 

@@ -19,6 +19,7 @@ from pagedsim.protocols import (
     SupportsFork,
     SupportsGroups,
     SupportsHoles,
+    SupportsOutside,
     SupportsSlots,
 )
 from pagedsim.testing.group_laws import GROUP_LAWS, GroupLaws
@@ -59,6 +60,7 @@ PROTOCOLS: dict[str, Any] = {
     "SupportsFork": SupportsFork,
     "SupportsGroups": SupportsGroups,
     "SupportsHoles": SupportsHoles,
+    "SupportsOutside": SupportsOutside,
     "SupportsSlots": SupportsSlots,
 }
 

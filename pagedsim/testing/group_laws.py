@@ -7,16 +7,20 @@ which group wrote which prefix there last.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from itertools import pairwise
 from typing import Any
 
-from pagedsim.protocols import SupportsFork
+from pagedsim.protocols import Narrow, SupportsFork, SupportsOutside
 from pagedsim.testing.sequences import Seq
 
 GROUP_LAWS = {
     "groups": "tables, group counts and free list are all the blocks, each in one group",
     "windows": "what the next token reads is held with its content; trimmed, nothing else is kept",
     "states": "the state after the last stored token is held, and a hit ends where one is kept",
+    "unread": "`out_of_windows` is the stored tokens that nobody will read again, each once",
+    "outside": "`outside` is that too, and what it says of each of its steps comes to be so",
 }
+_STEPS = 8  # steps ahead in which `outside` is held to what it said
 
 
 class GroupLaws:
@@ -27,6 +31,8 @@ class GroupLaws:
         self.memory: dict[tuple[int, int], tuple[int, int]] = {}
         self.finds_states = getattr(allocator, "state_block", 0) > 0
         self.forks = isinstance(allocator, SupportsFork)
+        self.foretells = isinstance(allocator, SupportsOutside)
+        self.windows = [_windows(group) for group in allocator.groups]
         self.shown: dict[Seq, list[list[int]]] = {}
 
     def seen(self, allocator: Any, held: Collection[Seq]) -> dict[str, Any]:
@@ -45,6 +51,7 @@ class GroupLaws:
         theirs = {block for other in others for table in self.allocator.tables(other)
                   for block in table}  # fmt: skip
         self._copies(seq, theirs)
+        self._outside([seq, *others])  # an engine asks when all have grown and none has stored
         for at, (group, table) in enumerate(self._tables(seq)):
             if group.kind == "state" and not self.finds_states:
                 continue
@@ -84,6 +91,57 @@ class GroupLaws:
         self.hold("groups", usage.cached == size * cached, f"{usage}, {cached} blocks cached")
         saved = self._saved(stored)
         self.hold("groups", usage.shared == saved, f"{usage}, but sharing saves {saved}")
+        self._outside(list(stored))
+
+    def _outside(self, seqs: list[Seq]) -> None:
+        """What is out of windows, now and in the steps that it is foretold for."""
+        if not any(self.windows):
+            return
+        found, now = self.allocator.out_of_windows(seqs), self._unread(seqs, 0)
+        self.hold("unread", found == now, f"{found} bytes of {seqs}, but nobody reads {now}")
+        decoding = all(seq.computed == seq.tokens - 1 for seq in seqs)
+        if not self.foretells or not decoding:
+            return
+        told = self.allocator.outside(seqs)
+        self.hold("outside", told.bytes == now, f"{told} of {seqs}, but nobody reads {now}")
+        self.hold("outside", told.steps >= 1, f"{told} of {seqs}: not even this step")
+        for ahead in range(1, min(told.steps, _STEPS, self._steady(seqs))):
+            then, said = self._unread(seqs, ahead), told.bytes + ahead * told.more
+            self.hold(
+                "outside",
+                said == then,
+                lambda: f"{told} of {seqs}, but {ahead} steps on nobody reads {then}",  # noqa: B023
+            )
+
+    def _unread(self, seqs: list[Seq], ahead: int) -> int:
+        """Bytes of tokens that nobody reads so many steps from now, by tables as they are."""
+        sums = 0
+        for at, windows in enumerate(self.windows):
+            size = self.allocator.groups[at].block
+            tables = [list(self.allocator.tables(seq)[at]) for seq in seqs]
+            for window in windows:
+                least: dict[object, int] = {}  # block, or a place that has none yet -> tokens
+                for seq, table in zip(seqs, tables, strict=True):
+                    first = window.first_read(seq.computed + ahead)
+                    for index in range(max(len(table), -(-first // size))):
+                        place = table[index] if index < len(table) else (seq, index)
+                        tokens = min(size, max(0, first - index * size))
+                        if place:
+                            least[place] = min(least.get(place, size), tokens)
+                sums += window.token_bytes * sum(least.values())
+        return sums
+
+    def _steady(self, seqs: list[Seq]) -> int:
+        """Steps until one of `seqs` is done, a window begins to move or a chunk is full."""
+        steps = min((seq.final - seq.computed for seq in seqs), default=0)
+        for window in {window for windows in self.windows for window in windows}:
+            for seq in seqs:
+                reads = [window.first_read(seq.computed + ahead) for ahead in range(_STEPS)]
+                moves = [later - sooner for sooner, later in pairwise(reads)]
+                begun = moves[0] if window.kind == "sliding" else 0
+                changed = [ahead for ahead, move in enumerate(moves, 1) if move != begun]
+                steps = min(steps, *changed[:1], _STEPS)
+        return steps
 
     def _saved(self, stored: Mapping[Seq, int]) -> int:
         """Bytes that are stored in shared blocks and counted once; a state is a whole page."""
@@ -148,6 +206,13 @@ class GroupLaws:
     def _tables(self, seq: Seq) -> list[tuple[Any, list[int]]]:
         tables = [list(table) for table in self.allocator.tables(seq)]
         return list(zip(self.allocator.groups, tables, strict=True))
+
+
+def _windows(group: Any) -> tuple[Narrow, ...]:
+    """Of a group, what is read less of than it keeps, or than is stored."""
+    if group.window:
+        return (Narrow(group.kind, group.window, group.token_bytes),)
+    return tuple(group.narrow)
 
 
 __all__ = ["GROUP_LAWS", "GroupLaws"]

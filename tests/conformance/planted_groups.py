@@ -7,11 +7,14 @@ from typing import Any
 
 from pagedsim.alloc.grouped import Grouped
 from pagedsim.alloc.grouped_rules import Hit
-from pagedsim.protocols import GroupBlocks, LayerGroup, Usage
+from pagedsim.protocols import GroupBlocks, LayerGroup, Narrow, Outside, Usage
 
 WINDOWS = (LayerGroup("full", (0,), 2, 2), LayerGroup("sliding", (1,), 2, 2, 3))
 
 STATES = (LayerGroup("full", (0,), 2, 2), LayerGroup("state", (1,), 2, 2))
+
+
+NARROW = (LayerGroup("full", (0, 1), 4, 8, narrow=(Narrow("sliding", 3, 1),)),)
 
 
 class Windowed(Grouped):
@@ -103,6 +106,48 @@ class SharesNothing(Windowed):
         return super().usage()._replace(shared=0)
 
 
+class CountsUnreadTwice(Windowed):
+    """A token in a shared block is out of the windows of each who holds it."""
+
+    def out_of_windows(self, seqs: Any, /) -> int:
+        return sum(super(CountsUnreadTwice, self).outside([seq]).bytes for seq in seqs)
+
+
+class Narrowed(Grouped):
+    """Blocks of 4 for two layers, of which one reads 3 tokens alone, with a prefix cache."""
+
+    def __init__(self, blocks: int) -> None:
+        super().__init__(blocks, groups=NARROW, prefix=True)
+
+
+class ForeseesForEver(Narrowed):
+    """As if a window moved through a block that is shared for as long as it likes."""
+
+    def outside(self, seqs: Any, /) -> Outside:
+        return super().outside(seqs)._replace(steps=1 << 40)
+
+
+class ForeseesEachAlone(Narrowed):
+    """Of a shared block each leaves a token a step behind, though one of them still reads it."""
+
+    def outside(self, seqs: Any, /) -> Outside:
+        found = super().outside(seqs)
+        return found._replace(
+            more=sum(super(ForeseesEachAlone, self).outside([seq]).more for seq in seqs)
+        )
+
+
+class ForeseesAStepLate(Narrowed):
+    """What it counts is what the step after leaves behind."""
+
+    def outside(self, seqs: Any, /) -> Outside:
+        found = super().outside(seqs)
+        return found._replace(bytes=found.bytes + found.more)
+
+    def out_of_windows(self, seqs: Any, /) -> int:
+        return super().outside(seqs).bytes
+
+
 PLANTED: dict[str, tuple[Callable[..., Any], set[str]]] = {
     "DropsTooMuch": (DropsTooMuch, {"windows", "within room"}),
     "KeepsItAll": (KeepsItAll, {"windows"}),
@@ -114,4 +159,8 @@ PLANTED: dict[str, tuple[Callable[..., Any], set[str]]] = {
     "FindsStatesInside": (FindsStatesInside, {"states", "within room", "no alias", "hits"}),
     "ForksWriteTogether": (ForksWriteTogether, {"no alias", "groups", "windows"}),
     "SharesNothing": (SharesNothing, {"groups"}),
+    "CountsUnreadTwice": (CountsUnreadTwice, {"unread"}),
+    "ForeseesForEver": (ForeseesForEver, {"outside"}),
+    "ForeseesEachAlone": (ForeseesEachAlone, {"outside"}),
+    "ForeseesAStepLate": (ForeseesAStepLate, {"outside"}),
 }

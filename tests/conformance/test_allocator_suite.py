@@ -19,13 +19,16 @@ from pagedsim.alloc.radix import Radix
 from pagedsim.alloc.ranked import RankedPaged
 from pagedsim.alloc.slots import Slots
 from pagedsim.errors import SpecError
-from pagedsim.protocols import LayerGroup
+from pagedsim.protocols import LayerGroup, Narrow
 from pagedsim.testing import allocator_suite, check_allocator, profile, rejects
 
 PLANTED = {**OF_SLOTS, **OF_GROUPS}
 WINDOWS = (LayerGroup("sliding", (0,), 2, 6, 3), LayerGroup("chunked", (1,), 4, 4, 6))
 STATES = (LayerGroup("full", (0,), 2, 6), LayerGroup("state", (1,), 1, 5))
 FOUND = (LayerGroup("state", (2,), 2, 5),)
+NARROW = (
+    LayerGroup("full", (0, 1), 4, 8, narrow=(Narrow("sliding", 3, 1), Narrow("chunked", 5, 1))),
+)
 SHIPPED = [
     Paged,
     partial(Paged, free_order="0.11", null=0),
@@ -34,6 +37,7 @@ SHIPPED = [
     partial(RankedPaged, evict="lfu"),
     partial(Grouped, groups=WINDOWS, prefix=True),
     partial(Grouped, groups=WINDOWS, prefix=True, evict="lfu"),
+    partial(Grouped, groups=NARROW, prefix=True),
     partial(Grouped, groups=STATES, free_order="0.11"),
     partial(Grouped, groups=(*WINDOWS, *FOUND), prefix=True),
     Radix,

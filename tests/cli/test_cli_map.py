@@ -77,6 +77,21 @@ def test_what_cannot_be_drawn_is_refused(words: tuple[object, ...], said: str) -
     assert said in refused("map", *words)
 
 
+@pytest.mark.parametrize("groups", ["on", "full"])
+def test_instead_of_groups_of_layers_a_pool_of_tokens_can_be_drawn(groups: str) -> None:
+    words = ("t.csv", "--model", "gemma-3-27b", "--gpu", "h100", "--kv-cache-memory-bytes", 4 << 30)
+    made = ("--steptime", "constant:ms=20", "--max-len", 2000, "--out", "m.html")
+    spec = f"paged:groups={groups}"
+    said = refused("map", *words, *made, "--allocator", spec)
+    advice = "a pool of tokens for all layers is: paged (groups=off)"
+    assert f"{spec}: no map: blocks of groups of layers, whose slots are bytes," in said
+    assert advice in said
+    assert pagedsim("map", *words, *made, "--allocator", "paged:groups=off").code == 0
+    report = ("--steptime", "constant:ms=20", "--max-len", 2000, "--report", "r.html")
+    assert pagedsim("replay", *words, *report, "--allocator", spec).code == 0
+    assert advice in Path("r.html").read_text()
+
+
 def test_too_long_a_stretch_is_refused_with_one_that_fits() -> None:
     Path("long.csv").write_text("arrived_at,prompt_tokens,output_tokens\n0,9,3000\n")
     words = ("map", "long.csv", "--steptime", "constant:ms=0.1", "--out", "m.html")

@@ -11,6 +11,7 @@ from pagedsim.analysis.report import Report
 from pagedsim.analysis.scene.make import make_scene
 from pagedsim.analysis.scene.record import Limits
 from pagedsim.analysis.scene.values import Scene
+from pagedsim.analysis.scene.where import not_drawn
 from pagedsim.analysis.simulate import Setup, allocator_of
 from pagedsim.analysis.span import first_arrival
 from pagedsim.engine.recording import BLOCKED
@@ -40,10 +41,12 @@ def glimpse(
         from_s = min(blocked) / 1e9
         why = "where a request is refused room for the first time"
     limits = LIMITS._replace(frames=min(LIMITS.frames, FRAMES // len(allocators)))
-    drawn = [spec for spec in allocators if isinstance(allocator_of(spec, setup), SupportsSlots)]
+    built = {spec: allocator_of(spec, setup) for spec in allocators}
+    drawn = [spec for spec in allocators if isinstance(built[spec], SupportsSlots)]
+    left = [spec for spec in allocators if spec not in drawn]
     if not drawn:
-        return None, "no allocator shows where its slots are (SupportsSlots)"
-    if left := [spec for spec in allocators if spec not in drawn]:
+        return None, "; ".join(f"{spec}: {not_drawn(built[spec])}" for spec in left)
+    if left:
         why += f" (without {', '.join(left)}, which does not show where its slots are)"
     quiet = replace(setup, progress=None, check=False)
     try:

@@ -12,6 +12,7 @@ from pagedsim.protocols import (
     Allocator,
     Int64,
     SupportsBlocks,
+    SupportsGroups,
     SupportsKept,
     SupportsLost,
     SupportsSlots,
@@ -43,7 +44,7 @@ class Places:
 
     def __init__(self, allocator: Allocator, name: str) -> None:
         if not isinstance(allocator, SupportsSlots):
-            raise SpecError(f"{name}: does not show where its slots are (SupportsSlots): no map")
+            raise SpecError(f"{name}: no map: {not_drawn(allocator)}")
         self._allocator, self._slots, self._name = allocator, allocator, name
         self._blocks = allocator if isinstance(allocator, SupportsBlocks) else None
         self._lost = allocator if isinstance(allocator, SupportsLost) else None
@@ -87,6 +88,16 @@ class Places:
         )
 
 
+def not_drawn(allocator: Allocator) -> str:
+    """Why there is no map of one without slots, and what there is a map of instead."""
+    if isinstance(allocator, SupportsGroups):
+        return (
+            "blocks of groups of layers, whose slots are bytes, are not drawn; a pool of tokens "
+            "for all layers is: paged (groups=off)"
+        )
+    return "it does not show where its slots are (SupportsSlots)"
+
+
 def runs(starts: Int64, length: int) -> list[int]:
     """(start, length, …) of pieces of equal `length`, those that touch joined."""
     if not len(starts):
@@ -97,4 +108,4 @@ def runs(starts: Int64, length: int) -> list[int]:
     return found
 
 
-__all__ = ["Places", "Table", "runs"]
+__all__ = ["Places", "Table", "not_drawn", "runs"]

@@ -173,6 +173,14 @@ class Store:
         """The result of `key`. Raises Damaged, OtherVersion or FileNotFoundError."""
         return self._record(self.file(key), key)
 
+    def idle(self, key: str) -> bool:
+        """Whether there is a result of a run without a step: every request was refused."""
+        try:
+            result = self.record(key).result
+        except (FileNotFoundError, Damaged, OtherVersion):
+            return False
+        return result is not None and not any(run.steps for run in result.runs)
+
     def failure(self, key: str) -> Failure | None:
         """What went wrong the last time; None where nothing did, or nobody can tell."""
         try:

@@ -36,6 +36,7 @@ class Swept(NamedTuple):
     ran: list[str]
     damaged: list[str]  # found damaged, and run again
     failed: dict[str, Failure]
+    idle: list[str]  # there or ran, and replayed nothing: every request was refused
 
 
 def sweep(
@@ -66,11 +67,13 @@ def sweep(
     work = _Work(store, run, told or (lambda done, total: None), len(there), len(cases))
     with pool as settings:
         work.all([case for case in cases if states[case.key] is not State.DONE], settings)
+    done = work.ran.union(there)
     return Swept(
         there=there,
         ran=[case.key for case in cases if case.key in work.ran],
         damaged=damaged,
         failed={case.key: work.failed[case.key] for case in cases if case.key in work.failed},
+        idle=[case.key for case in cases if case.key in done and store.idle(case.key)],
     )
 
 
@@ -121,7 +124,10 @@ class _Work:
         me = os.getpid() if jobs.get("idle_worker_timeout") else None
         calls = (delayed(work)(self._store, c, self._run, tried[c.key], me) for c in cases)
         with warnings.catch_warnings():
-            for said in ("A worker stopped", r"\d+ tasks which were still being processed"):
+            for said in (
+                "A worker stopped",
+                r"\d+ tasks (have been successfully|which were still)",
+            ):
                 warnings.filterwarnings("ignore", said, UserWarning)
             ended = pool(calls)
             try:

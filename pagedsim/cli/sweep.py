@@ -72,7 +72,7 @@ def run(
     from pagedsim.cli.sweep_cases import answer, cases, command
     from pagedsim.files import write_json
     from pagedsim.present.progress import Progress
-    from pagedsim.present.sweeps import swept
+    from pagedsim.present.sweeps import REPLAYED_NOTHING, some, swept
     from pagedsim.present.tables import console
 
     known(backend)
@@ -102,6 +102,10 @@ def run(
             if case.key in done.failed
         ]
         console(no_color=no_color).print(swept(done, failed, os.fspath(out)), soft_wrap=True)
+    names = {case.key: case.name for case in found}
+    if idle := [names[key] for key in done.idle]:
+        said = console(no_color=no_color, stderr=True)
+        said.print(some(idle, REPLAYED_NOTHING), soft_wrap=True)
     if done.failed:
         raise typer.Exit(1)
 
@@ -159,7 +163,7 @@ def collect(
     from pagedsim.cli.outputs import target, writable
     from pagedsim.cli.sweep_cases import defaults
     from pagedsim.files import write_json
-    from pagedsim.present.sweeps import runs
+    from pagedsim.present.sweeps import REPLAYED_NOTHING, runs, some
     from pagedsim.present.tables import console
 
     if out is None and json is None:
@@ -182,12 +186,9 @@ def collect(
         (found.other_version, "of another version: run the sweep again with --again"),
     ):
         if names:
-            more = f" and {len(names) - 1} more" if names[1:] else ""
-            said.print(f"{names[0]}{more}: {what}", soft_wrap=True)
-    idle = [row["name"] for row in found.rows if row.get("steps") == 0]
-    if idle:
-        more = f" and {len(idle) - 1} more" if idle[1:] else ""
-        said.print(f"{idle[0]}{more}: replayed nothing, every request is refused", soft_wrap=True)
+            said.print(some(names, what), soft_wrap=True)
+    if idle := [row["name"] for row in found.rows if row.get("steps") == 0]:
+        said.print(some(idle, REPLAYED_NOTHING), soft_wrap=True)
     if json != "-" and not quiet:
         failed = sum(row["error"] is not None for row in found.rows)
         counts = [f"{failed:,} of them failed"] if failed else []

@@ -13,6 +13,7 @@ from pagedsim.analysis.store import Case, Failure, State
 from pagedsim.analysis.sweep import Swept
 from pagedsim.present.numbers import plain
 
+REPLAYED_NOTHING = "replayed nothing, every request is refused"
 _WIDTH = 80
 _SHOWN = 20  # runs that are named one by one
 
@@ -20,6 +21,12 @@ _SHOWN = 20  # runs that are named one by one
 def runs(number: int) -> str:
     """1 run, 2,000 runs."""
     return f"{number:,} run{'' if number == 1 else 's'}"
+
+
+def some(names: Sequence[str], what: str) -> str:
+    """What is so of a run, and of how many more: ``a and 2 more: damaged``."""
+    more = f" and {len(names) - 1:,} more" if names[1:] else ""
+    return f"{names[0]}{more}: {what}"
 
 
 Failed = Sequence[tuple[str, Failure, str]]  # name, what went wrong, a command that shows it
@@ -83,4 +90,4 @@ def _wrapped(text: str) -> list[RenderableType]:
     return [Text(line) for line in textwrap.wrap(text, _WIDTH, break_long_words=False)]
 
 
-__all__ = ["failures", "runs", "status", "swept"]
+__all__ = ["REPLAYED_NOTHING", "failures", "runs", "some", "status", "swept"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def test_as_many_processes_as_you_like_give_the_same_bytes(tmp_path: Path) -> No
     cases = runs.cases(6)
     told: list[tuple[int, int]] = []
     found = sweep(Store(tmp_path / "1"), cases, runs.plain, told=lambda *at: told.append(at))
-    assert found == Swept([], keys(cases), [], {})
+    assert found == Swept([], keys(cases), [], {}, [])
     assert told == [(done, 6) for done in range(7)]
     assert sweep(Store(tmp_path / "2"), cases, runs.plain, jobs=3) == found
     assert files(tmp_path / "1") == files(tmp_path / "2")
@@ -84,7 +85,7 @@ def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     cases = runs.cases(8, calls=str(tmp_path / "calls"))
     found = sweep(Store(tmp_path / "r"), cases, runs.killed_once, jobs=2)
     assert (tmp_path / "killed").exists()
-    assert found == Swept([], keys(cases), [], {})
+    assert found == Swept([], keys(cases), [], {}, [])
     sweep(Store(tmp_path / "plain"), cases, runs.plain)
     assert files(tmp_path / "r") == files(tmp_path / "plain")
 
@@ -175,6 +176,27 @@ def test_a_result_that_cannot_be_written_ends_the_sweep(
         sweep(made, cases, runs.plain)
     assert [made.state(case.key) for case in cases] == [State.DONE] * 2 + [State.ABSENT] * 2
     assert not list(tmp_path.glob("*.claim"))
+
+
+def test_it_ends_without_a_word_of_what_others_were_at(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    """Where one ends it, some are done that nobody has heard of yet, and others at work."""
+    calls = tmp_path / "calls"
+
+    def told(done: int, _: int) -> None:
+        until = time.monotonic() + 20
+        while done and len(runs.called(calls)) < 4 and time.monotonic() < until:
+            time.sleep(0.02)
+        if done:
+            time.sleep(0.2)  # two of the four at least have told that they are done
+            raise InputError("No space left on device")
+
+    cases = runs.cases(6, calls=str(calls))
+    with pytest.raises(InputError, match="No space left"):
+        sweep(Store(tmp_path / "r"), cases, runs.plain, jobs=2, told=told)
+    assert len(runs.called(calls)) >= 4
+    assert [str(each.message) for each in recwarn] == []
 
 
 def test_an_unknown_backend_is_refused(tmp_path: Path) -> None:

@@ -111,6 +111,22 @@ def test_collect_holds_failures_and_results_of_earlier_grids(folder: Path) -> No
     ].to_list()
 
 
+def test_runs_that_replayed_nothing_are_said_whatever_is_quiet(folder: Path) -> None:
+    text = 'trace = "four.csv"\n[grid]\nmax-len = [10, 20, 4096]\n'
+    (folder / "g.toml").write_text(text)
+    nothing = "max-len=10 and 1 more: replayed nothing, every request is refused\n"
+    ran = "3 runs: 3 ran\nAs a table: pagedsim sweep collect r --out FILE.parquet\n"
+    assert say("sweep", "g.toml", "--out", "r", "-j", "1") == (0, ran, nothing)
+    assert say("sweep", "g.toml", "--out", "r", "-j", "1", "-q") == (0, "", nothing)  # all there
+    code, out, err = say("sweep", "g.toml", "--out", "s", "-j", "1", "--json", "-")
+    told = json.loads(out)
+    assert (code, err) == (0, nothing)
+    assert told["idle"] == [case["key"] for case in told["cases"][:2]]
+    assert say("sweep", "collect", "r", "--json", "t.json", "-q") == (0, "", nothing)
+    (folder / "g.toml").write_text(text.replace("10, 20, ", ""))
+    assert say("sweep", "g.toml", "--out", "r", "-j", "1", "-q") == (0, "", "")
+
+
 def test_what_is_missing_or_damaged_is_said(folder: Path) -> None:
     say("sweep", "g.toml", "--out", "r", "-j", "1")
     plan = json.loads(Path("r/sweep.json").read_bytes())["cases"]
@@ -197,6 +213,7 @@ def test_a_disk_that_is_full_is_said_and_the_rest_is_kept(folder: Path) -> None:
     assert ran.returncode == 2
     assert ran.stderr.startswith(f"error: {folder}/r/")
     assert ran.stderr.endswith(".json: cannot be written: File too large\n")
+    assert ran.stderr.count("\n") == 1
     assert [path.name for path in Path("r").glob("*.json")] == ["sweep.json"]
     assert say(*args) == (
         0,

@@ -1,7 +1,8 @@
-"""CSV files of lengths: Vidur's, with ``arrived_at`` in seconds, and those without any times.
+"""CSV files of lengths, with ``arrived_at`` in seconds or without any times; Vidur's among them.
 
 A file of lengths alone gives a trace with ``timed=False``, all at time 0: arrivals must be made
-(`pagedsim.trace.arrivals`). Column names vary; PROMPTS and OUTPUTS list those that are known.
+(`pagedsim.trace.arrivals`). Column names vary; PROMPTS and OUTPUTS list those that are known. A
+timed one is Vidur's where they are those that Vidur writes, else a plain table.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ OUTPUTS = (
     "Response tokens",
 )
 TIME = "arrived_at"
+_VIDUR = ["num_prefill_tokens", "num_decode_tokens"]
 
 
 def matches(table: Table) -> bool:
@@ -63,7 +65,7 @@ def read(table: Table) -> Trace:
         arrival,
         prompt[keep.rows],
         output[keep.rows],
-        format="vidur" if timed else "lengths",
+        format="vidur" if timed and names == _VIDUR else "lengths",
         timed=timed,
         load="recorded arrivals" if timed else "no arrivals: all at time 0",
         notes=notes,

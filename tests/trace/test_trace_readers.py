@@ -173,6 +173,13 @@ def test_vidur_and_lengths(tmp_path: Path) -> None:
     trace = load(put(tmp_path, text))
     assert (trace.format, trace.timed) == ("vidur", True)
     assert trace.arrival_ns.tolist() == [250_000_000, 1_000_000_000]
+    text = "OUTPUT_tokens,arrived_at,prompt_tokens\n3,0.25,10\n4,1,11\n"  # nobody's in particular
+    trace = load(put(tmp_path, text))
+    assert (trace.format, trace.timed) == ("lengths", True)
+    assert trace.arrival_ns.tolist() == [250_000_000, 1_000_000_000]
+    text = "Num_Decode_Tokens,Num_Prefill_Tokens\n3,10\n"
+    trace = load(put(tmp_path, text))
+    assert (trace.format, trace.timed) == ("lengths", False)
     text = "prompt_len, output_len\n10,3\n11,4.0\n"
     trace = load(put(tmp_path, text))
     assert (trace.format, trace.timed) == ("lengths", False)

@@ -235,6 +235,15 @@ def test_links_lead_somewhere() -> None:
                 assert anchor in slugs, f"{page.name}: {target}"
 
 
+def test_no_page_cites_a_line_of_source() -> None:
+    """Lines move with every change above them; names stay. What programs print is no citation."""
+    pages = [*PAGES, ROOT / "README.zh-CN.md", *sorted((ROOT / "benchmarks").glob("*.md"))]
+    for page in pages:
+        prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        for cited in re.findall(r"\.py`?,? ?:?(?:#L|L|lines? )?\d+", prose):
+            raise AssertionError(f"{page.name} cites a line: {cited}")
+
+
 def fields(kind: Any) -> Iterator[str]:
     """Names of a class's fields, and of those of the classes that they hold."""
     for name, hint in get_type_hints(kind).items():

@@ -39,6 +39,9 @@ class Alone:
     def keys(self, block: int) -> Any:
         return self._content.keys(self.id, block)
 
+    def stretches(self, block: int) -> list[tuple[int, int]]:
+        return self._content.stretches(self.id, block)
+
 
 def allocator(trace: Trace, block: int, capacity: int, evict: str) -> int:
     """Every prompt through the allocator; the blocks that were hit."""
@@ -51,7 +54,7 @@ def allocator(trace: Trace, block: int, capacity: int, evict: str) -> int:
     found = 0
     for row, prompt in enumerate(trace.prompt.tolist()):
         seq: Any = Alone(content, row, prompt)
-        found += len(pool.hits(seq))
+        found += pool.cached(seq) // pool.block
         assert pool.admit(seq, prompt)
         pool.release(seq)
     assert pool.usage().held == 0

@@ -7,48 +7,119 @@ hold it.
 
 from __future__ import annotations
 
-from array import array
+from itertools import chain
 
 import numpy as np
 from mypy_extensions import mypyc_attr
 
-from pagedsim.alloc.freelist import FreeList, shared_memory
 from pagedsim.alloc.paged import check_fork
-from pagedsim.alloc.rankedlist import RankedList
+from pagedsim.alloc.stretches import Family, FreeStretches, Stretch, keys_of
 from pagedsim.errors import ContractError
 from pagedsim.protocols import Int64, Sequence, Usage
 
 
 class Held:
-    """A sequence's block table, its keys, and how many of its blocks have got theirs.
+    """A sequence's block table: the first `named` blocks have a key, those of `loose` have none.
 
-    The first `named` blocks have a key, and nobody else has the ones behind them. `forked`: it is
-    one of several samples, or was.
+    ::
+
+        table     | stretch |   stretch   | stretch | 5 | 9 |
+        content   |   key ...   |  key ...     ^key, left    |    where the next key comes from
+
+    A stretch is listed with how many blocks it had then; what was cut off since is its `rest`.
+    `open`: the last one, as long as nothing but this table's next key can go on in it, of `family`.
+    `forked`: it is one of several samples, or was.
     """
 
-    __slots__ = ("forked", "items", "keys", "named", "table")
+    __slots__ = (
+        "content",
+        "counts",
+        "family",
+        "forked",
+        "full",
+        "key",
+        "left",
+        "loose",
+        "named",
+        "open",
+        "start",
+        "stretches",
+        "turned",
+    )
 
-    def __init__(self, table: array[int], keys: Int64, named: int) -> None:
-        self.table, self.keys, self.named = table, keys, named
-        self.items = memoryview(keys.data)  # the same keys, for single ones
+    def __init__(self, content: list[tuple[int, int]]) -> None:
+        self.content = content
+        self.full = 0  # blocks that have content
+        for _, count in content:
+            self.full += count
+        self.turned = 0  # stretches of `content` before that of `start`
+        self.start = self.key = self.left = 0
+        self.stretches: list[Stretch] = []
+        self.counts: list[int] = []
+        self.named = 0
+        self.loose: list[int] = []
+        self.open: Stretch | None = None
+        self.family: Family | None = None
         self.forked = False
+
+    def __len__(self) -> int:
+        return self.named + len(self.loose)
+
+    def turn(self) -> None:
+        """The next key is the first of another family."""
+        self.start, self.left = self.content[self.turned]
+        self.key = self.start
+        self.turned += 1
+
+    def skip(self, blocks: int) -> None:
+        """So many more have a key."""
+        self.named += blocks
+        while blocks:
+            if not self.left:
+                self.turn()
+            step = min(blocks, self.left)
+            self.key += step
+            self.left -= step
+            blocks -= step
+
+    def hold(self, stretch: Stretch, count: int) -> None:
+        """All of `stretch` stands behind the others from now on."""
+        stretch.holders += 1
+        self.stretches.append(stretch)
+        self.counts.append(count)
+
+    def listed(self) -> list[Stretch]:
+        """All stretches as they are now, in order. O(stretches)."""
+        found: list[Stretch] = []
+        for stretch, count in zip(self.stretches, self.counts, strict=True):
+            part: Stretch | None = stretch
+            while count:
+                assert part is not None
+                found.append(part)
+                count -= len(part.ids)
+                part = part.rest
+        return found
+
+    def table(self) -> list[int]:
+        """Block ids. O(blocks)."""
+        return [*chain.from_iterable(part.ids for part in self.listed()), *self.loose]
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Tables:
-    """Tables over a pool, and how many hold each block."""
+    """Tables over a pool, and who holds what together."""
 
     def __init__(self, blocks: int, block: int, null: int) -> None:
         self.block = block
         self.blocks = blocks
         self.capacity = self.longest = (blocks - null) * block
-        self._free: FreeList | RankedList = FreeList(null, blocks)
+        self._free = FreeStretches(list(range(blocks - 1, null - 1, -1)))
         self._tables: dict[Sequence, Held] = {}
-        self._holders, self._all_holders = shared_memory(blocks)
         self._cached = 0  # free blocks with a key
         self._evicted = 0  # blocks whose key was dropped
         self._shared = 0  # Σ (holders - 1) over held blocks
         self._tails: dict[int, int] = {}  # shared block that is not full -> its stored tokens
+        self._tail_holders: dict[int, int] = {}
         self._short = 0  # slots of `_shared` that hold nothing, in such blocks
 
     def fork(self, parent: Sequence, child: Sequence, tokens: int, /) -> None:
@@ -58,24 +129,33 @@ class Tables:
         `alloc.paged`.
         """
         held = self._held(parent)
-        check_fork(parent, child in self._tables, held.table, tokens, self.block, self._tails)
-        self._tables[child] = other = Held(held.table[:], child.keys(self.block), held.named)
+        table = held.table()
+        check_fork(parent, child in self._tables, table, tokens, self.block, self._tails)
+        assert held.named == tokens // self.block
+        self._tables[child] = other = Held(keys_of(child, self.block))
         held.forked = other.forked = True
-        self._all_holders[np.array(held.table)] += 1
-        self._shared += len(held.table)
+        for stretch in held.listed():
+            other.hold(stretch, len(stretch.ids))
+        other.skip(held.named)
+        other.loose = held.loose[:]
+        self._shared += len(table)
         if filled := tokens % self.block:
-            self._tails[held.table[-1]] = filled
+            tail = table[-1]
+            self._tails[tail] = filled
+            self._tail_holders[tail] = self._tail_holders.get(tail, 1) + 1
             self._short += self.block - filled
 
     def room(self, seq: Sequence, /) -> int:
         """Slots of the table; of a tail that is shared, only those that are stored in."""
-        table = self._held(seq).table
-        room = len(table) * self.block
-        return room - self.block + self._tails.get(table[-1], self.block) if self._tails else room
+        held = self._held(seq)
+        room = len(held) * self.block
+        if self._tails and held.loose:
+            return room - self.block + self._tails.get(held.loose[-1], self.block)
+        return room
 
     def usage(self) -> Usage:
         """Blocks that are free without a key are all that is neither held nor cached."""
-        held = self.capacity - len(self._free) * self.block
+        held = self.capacity - self._free.blocks * self.block
         shared = self._shared * self.block - self._short
         # half the time of Usage(…)
         return tuple.__new__(Usage, (held, self._cached * self.block, shared, 0))
@@ -87,29 +167,37 @@ class Tables:
 
     def table(self, seq: Sequence, /) -> tuple[int, ...]:
         """Block ids in token order."""
-        return tuple(self._held(seq).table)
+        return tuple(self._held(seq).table())
 
     def free_blocks(self) -> tuple[int, ...]:
         """The free list, front first, cached blocks among it."""
-        return self._free.in_order()
+        return tuple(chain.from_iterable(reversed(stretch.ids) for stretch in self._free))
 
     def slots(self, seq: Sequence, /) -> Int64:
         """The slot of every position up to `room`."""
-        table = np.array(self._held(seq).table, np.int64)  # a copy
-        return (table[:, None] * self.block + np.arange(self.block)).ravel()
+        return self._slots(self._held(seq).table())
 
-    def _copies(self, table: array[int], tokens: int) -> bool:
-        """Whether to hold `tokens`, the last block of `table` must be copied."""
-        stored = self._tails.get(table[-1])
-        return stored is not None and tokens > (len(table) - 1) * self.block + stored
+    def kept(self) -> Int64:
+        """int64: slots of the free blocks that have a key. O(blocks)."""
+        keyed = [stretch.ids for stretch in self._free if stretch.family is not None]
+        return self._slots(sorted(chain.from_iterable(keyed)))
+
+    def _slots(self, blocks: list[int]) -> Int64:
+        ids = np.array(blocks, np.int64)
+        return (ids[:, None] * self.block + np.arange(self.block)).ravel()
+
+    def _copies(self, held: Held, tokens: int) -> bool:
+        """Whether to hold `tokens`, the last block of `held` must be copied."""
+        stored = self._tails.get(held.loose[-1]) if held.loose else None
+        return stored is not None and tokens > (len(held) - 1) * self.block + stored
 
     def _leave_tail(self, tail: int) -> None:
         """A table lists `tail` no longer, but others do."""
-        self._holders[tail] -= 1
+        self._tail_holders[tail] -= 1
         self._shared -= 1
         self._short -= self.block - self._tails[tail]
-        if self._holders[tail] == 1:
-            del self._tails[tail]
+        if self._tail_holders[tail] == 1:
+            del self._tails[tail], self._tail_holders[tail]
 
     def _held(self, seq: Sequence) -> Held:
         try:

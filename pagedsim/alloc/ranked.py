@@ -19,8 +19,8 @@ import numpy as np
 from pagedsim.alloc.evict import BLOCK_POLICIES, Evict, make_evict
 from pagedsim.alloc.foresight import NEVER, Foresight
 from pagedsim.alloc.freelist import shared_memory
-from pagedsim.alloc.prefix import PrefixPaged
-from pagedsim.alloc.prefix_tables import Held
+from pagedsim.alloc.keyed import KeyedPaged
+from pagedsim.alloc.keyed_tables import Held
 from pagedsim.alloc.rankedlist import RankedList
 from pagedsim.errors import ContractError, SpecError
 from pagedsim.protocols import Future, Int64, Sequence
@@ -35,7 +35,7 @@ class Kept(NamedTuple):
     next_use: int
 
 
-class RankedPaged(PrefixPaged):
+class RankedPaged(KeyedPaged):
     """`PrefixPaged` with `evict`: a shipped policy's name, or an `Evict`.
 
     The clock ticks at each call that gives keys, and at each release. A block is `made` when it

@@ -72,6 +72,9 @@ class Member(Request):
     def keys(self, block: int) -> Int64:
         return self.content.keys(self.line, block)
 
+    def stretches(self, block: int) -> list[tuple[int, int]]:
+        return self.content.stretches(self.line, block)
+
 
 def _alike(one: Member, other: Member) -> int:
     """Tokens that two of a group know alike."""

@@ -82,6 +82,9 @@ class Request:
     def keys(self, block: int) -> Int64:
         return self.content.keys(self.id, block)
 
+    def stretches(self, block: int) -> list[tuple[int, int]]:
+        return self.content.stretches(self.id, block)
+
     @property
     def computed(self) -> int:
         return self.base + self.clock.tick

@@ -68,6 +68,7 @@ from pagedsim.protocols.sequence import (
     Foreseen,
     Int64,
     Sequence,
+    Stretched,
 )
 from pagedsim.protocols.time import (
     Load,
@@ -94,6 +95,7 @@ __all__ = [
     "Scheduler",
     "Sequence",
     "StepTime",
+    "Stretched",
     "SupportsBlocks",
     "SupportsBudget",
     "SupportsEvictions",

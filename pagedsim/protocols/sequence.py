@@ -66,6 +66,17 @@ class Sequence(Protocol):
         ...
 
 
+class Stretched(Sequence, Protocol):
+    """One that tells its keys in fewer words. Not all do: what takes it must do without."""
+
+    def stretches(self, block: int, /) -> list[tuple[int, int]]:
+        """`keys` as stretches in which they count up by one: (first key, how many). O(stretches).
+
+        As long as can be, so none begins with the key after the last one's.
+        """
+        ...
+
+
 class Foreseen(Sequence, Protocol):
     """What only a reservation policy may see besides: how long the output will be."""
 
@@ -75,4 +86,4 @@ class Foreseen(Sequence, Protocol):
         ...
 
 
-__all__ = ["Foreseen", "Int64", "Sequence"]
+__all__ = ["Foreseen", "Int64", "Sequence", "Stretched"]

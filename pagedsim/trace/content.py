@@ -21,7 +21,10 @@ import numpy as np
 
 from pagedsim.errors import SpecError
 from pagedsim.protocols import Allocator, Int64, SupportsForesight
+from pagedsim.trace.firsts import Runs, parts
 from pagedsim.trace.trace import Trace
+
+_NONE = np.zeros(0, np.int64)
 
 
 class Blocks(NamedTuple):
@@ -30,18 +33,6 @@ class Blocks(NamedTuple):
     rows: Int64
     key: Int64  # a place in these columns: that of the first block with this key
     tokens: Int64  # of the block, below the block size in the last one of a row
-
-
-class Runs(NamedTuple):
-    """Rows laid end to end: where each starts, where runs start, and their first ids.
-
-    A run that merely goes on where the one before it ended is joined to it, so that equal tokens
-    are equal runs.
-    """
-
-    rows: Int64
-    runs: Int64
-    token: Int64
 
 
 class Stretches(NamedTuple):
@@ -74,46 +65,42 @@ def blocks(trace: Trace, size: int, *, outputs: bool = False) -> Blocks:
 def stretches(salt: Int64, runs: Runs, size: int) -> Stretches:
     """The keys of all rows at blocks of `size` tokens.
 
-    O(r + s log s) for r rows and s blocks that are shared; a few array operations a block of the
-    longest shared prefix.
+    O(p) for the p parts that rows are in, and what `firsts.parts` takes.
     """
     if size < 1:
         raise SpecError(f"block is {size}, must be >= 1")
-    row_at, run_at, run_token = runs
-    counts = -(-np.diff(row_at) // size)
-    rows = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-    active = np.arange(len(salt))
-    chain = _intern(salt)
-    level = 0
-    found: list[tuple[Int64, Int64, Int64]] = []  # (row, place, key) of parts of stretches
-    while len(active):
-        begin = row_at[active] + level * size
-        left = run_at[np.searchsorted(run_at, begin, "right")] - begin
-        alike = max(1, int(left.min()) // size)  # chains that are equal stay so for these blocks
-        end = np.minimum(begin + size, row_at[active + 1])
-        chain, used = _extend(chain, begin, end, run_at, run_token)
-        places = rows[active] + level
-        first = np.full(used, rows[-1])
-        np.minimum.at(first, chain, places)
-        found.append((active, places, first[chain]))
-        shared = np.bincount(chain)[chain] > 1
-        level += alike
-        go_on = shared & (counts[active] > level)
-        active, chain = active[go_on], chain[go_on]
-    return _joined_stretches(rows, found)
-
-
-def _joined_stretches(rows: Int64, found: list[tuple[Int64, Int64, Int64]]) -> Stretches:
-    """Parts in order of place, those that only go on joined to the one before them."""
-    if not found:
-        return Stretches(rows, rows, rows[:0], rows[:0])
-    row, place, key = (np.concatenate(column) for column in zip(*found, strict=True))
-    order = np.argsort(place)
+    lengths = np.diff(runs.rows)
+    rows = np.concatenate(([0], np.cumsum(-(-lengths // size)))).astype(np.int64)
+    row, end, owner, twin = parts(salt, runs)
+    first = np.searchsorted(row, np.arange(len(rows)))  # part of each row
+    begin = np.concatenate(([0], end[:-1] // size))
+    begin[first[:-1]] = 0
+    until = end // size
+    last = first[1:] - 1
+    own = owner[last] == np.arange(len(lengths))
+    until[last[own]] = -(-lengths[own] // size)
+    place, key, count = rows[row] + begin, rows[owner] + begin, until - begin
+    twins = _partial_twins(rows, lengths, size, np.flatnonzero(~own), twin)
+    row, place, key, count = (
+        np.concatenate(both) for both in zip((row, place, key, count), twins, strict=True)
+    )
+    order = np.lexsort((place, row))
+    order = order[count[order] > 0]
     row, place, key = row[order], place[order], key[order]
     begins = np.ones(len(place), bool)
     begins[1:] = (np.diff(key - place) != 0) | (np.diff(row) != 0)
-    first = np.searchsorted(row[begins], np.arange(len(rows))).astype(np.int64)
-    return Stretches(rows, first, place[begins], key[begins])
+    starts = np.searchsorted(row[begins], np.arange(len(rows))).astype(np.int64)
+    return Stretches(rows, starts, place[begins], key[begins])
+
+
+def _partial_twins(
+    rows: Int64, lengths: Int64, size: int, within: Int64, twin: dict[int, int]
+) -> tuple[Int64, Int64, Int64, Int64]:
+    """Row, place, key and count of the last blocks, not full, of rows `within` others' paths."""
+    within = within[lengths[within] % size > 0]
+    at = lengths[within] // size
+    like = np.array([twin.get(row, row) for row in within.tolist()], np.int64)
+    return within, rows[within] + at, rows[like] + at, np.ones_like(at)
 
 
 class Content:
@@ -135,10 +122,8 @@ class Content:
         pairs = zip(trace.run_token[part].tolist(), trace.run_length[part].tolist(), strict=True)
         return [*pairs, (int(trace.output_token[row]), int(trace.output[row]))]
 
-    def keys(self, row: int, size: int) -> Int64:
-        """Keys of the row's full blocks of `size` tokens, read-only. O(blocks), O(1) again."""
-        if size in self._last and self._last[size][0] == row:
-            return self._last[size][1]
+    def stretches(self, row: int, size: int) -> list[tuple[int, int]]:
+        """Keys of the row's full blocks of `size` tokens as (first, how many). O(stretches)."""
         if size not in self._lists:
             trace = self._trace
             rows, first, place, key = stretches(trace.salt, _runs_of(trace, True), size)
@@ -146,11 +131,19 @@ class Content:
             columns = (first, np.append(place, rows[-1]), key, ends)
             self._lists[size] = tuple(column.tolist() for column in columns)
         starts, places, firsts, full = self._lists[size]
-        parts = []
+        found = []
         for at in range(starts[row], starts[row + 1]):
-            length = min(places[at + 1], full[row]) - places[at]
-            parts.append(np.arange(firsts[at], firsts[at] + length))
-        keys = parts[0] if len(parts) == 1 else np.concatenate(parts)
+            count = min(places[at + 1], full[row]) - places[at]
+            if count > 0:
+                found.append((firsts[at], count))
+        return found
+
+    def keys(self, row: int, size: int) -> Int64:
+        """The same one by one, read-only. O(blocks), O(1) again."""
+        if size in self._last and self._last[size][0] == row:
+            return self._last[size][1]
+        pieces = [np.arange(first, first + count) for first, count in self.stretches(row, size)]
+        keys = np.concatenate(pieces) if len(pieces) > 1 else pieces[0] if pieces else _NONE
         keys.setflags(write=False)
         self._last[size] = (row, keys)
         return keys
@@ -207,28 +200,6 @@ def foresee(
         allocator.foresee(LookUps(content, prompt, refused, first))
 
 
-def _extend(
-    chain: Int64, begin: Int64, end: Int64, run_at: Int64, run_token: Int64
-) -> tuple[Int64, int]:
-    """Each chain with the tokens ``begin : end`` appended, and how many integers that took."""
-    chain = chain.copy()
-    at = begin.copy()
-    todo = np.arange(len(chain))
-    used = 0
-    while len(todo):
-        run = np.searchsorted(run_at, at[todo], "right") - 1
-        stop = np.minimum(end[todo], run_at[run + 1])
-        first = _intern(run_token[run] + at[todo] - run_at[run])
-        length = stop - at[todo]
-        pair = first * (int(length.max()) + 1) + length
-        dense = _intern(chain[todo] * (int(pair.max()) + 1) + pair)
-        chain[todo] = used + dense
-        used += int(dense.max()) + 1
-        at[todo] = stop
-        todo = todo[stop < end[todo]]
-    return chain, used
-
-
 def _runs_of(trace: Trace, outputs: bool) -> Runs:
     """Of the prompts, or of prompts and outputs."""
     rows, token, length = (
@@ -253,12 +224,6 @@ def _with_outputs(trace: Trace) -> tuple[Int64, Int64, Int64]:
         column[last] = own
         columns.append(column)
     return rows, columns[0], columns[1]
-
-
-def _intern(values: Int64) -> Int64:
-    """Dense integers from 0 up, equal where the values are."""
-    dense: Int64 = np.unique(values, return_inverse=True)[1].astype(np.int64).reshape(-1)
-    return dense
 
 
 __all__ = ["Blocks", "Content", "LookUps", "blocks", "foresee"]

@@ -11,11 +11,10 @@ from functools import partial
 from random import Random
 from typing import Any
 
-import numpy as np
-
 from pagedsim.alloc.buddy import Buddy
 from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.holes import BestFit, FirstFit
+from pagedsim.alloc.keyed import KeyedPaged
 from pagedsim.alloc.paged import Paged
 from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.alloc.radix import Radix
@@ -155,7 +154,7 @@ class FillsNothing(PrefixPaged):
 
 
 @plant("hits", "content", "determinism", "slots")
-class StaleKeys(PrefixPaged):
+class StaleKeys(KeyedPaged):
     """A block taken for something else keeps its key."""
 
     def _forget(self, block: int) -> None:
@@ -167,14 +166,12 @@ class StaleKeys(PrefixPaged):
 class HitsTheLastToken(PrefixPaged):
     """Nothing would be left to compute."""
 
-    def hits(self, seq: Any) -> Any:
-        known = self._firsts(seq.keys(self.block)[: seq.tokens // self.block])
-        missing = np.flatnonzero(known < 0)
-        return known[: missing[0]] if len(missing) else known
+    def _look_up(self, seq: Any, tokens: int) -> Any:
+        return super()._look_up(seq, tokens + 1)
 
 
 @plant("usage", "blocks", "no alias", "slots", "content", "empty", "conservation", "calls")
-class ReferenceUnderflow(PrefixPaged):
+class ReferenceUnderflow(KeyedPaged):
     """A block is free when the first of its holders leaves."""
 
     def release(self, seq: Any, /) -> None:
@@ -183,7 +180,7 @@ class ReferenceUnderflow(PrefixPaged):
 
 
 @plant("usage", "blocks", "empty", "conservation", "determinism")
-class CountsHoldersOnce(PrefixPaged):
+class CountsHoldersOnce(KeyedPaged):
     """A hit on a block that is held already is not counted."""
 
     def admit(self, seq: Any, tokens: int, /, **more: Any) -> bool:
@@ -312,10 +309,10 @@ class LooksAndTakes(PrefixPaged):
     """A look-up moves what it finds to the back of the list."""
 
     def cached(self, seq: Any, /) -> int:
-        found = self.hits(seq)
-        idle = found[self._all_holders[found] == 0]
-        self._free.remove(idle)
-        self._free.push_back(idle)
+        for stretch in self._hit(seq).stretches:
+            if not stretch.holders:
+                self._free.remove(stretch)
+                self._free.put_back(stretch)
         return super().cached(seq)
 
 

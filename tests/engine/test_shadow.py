@@ -19,11 +19,13 @@ from test_prefix_agrees import setups, sharing_traces
 
 from pagedsim.alloc.contiguous import Contiguous
 from pagedsim.alloc.evict import BLOCK_POLICIES
+from pagedsim.alloc.keyed import KeyedPaged
 from pagedsim.alloc.paged import Paged
 from pagedsim.alloc.prefix import PrefixPaged
 from pagedsim.alloc.prefix_tables import Tables
 from pagedsim.alloc.radix import Radix
 from pagedsim.alloc.ranked import RankedPaged
+from pagedsim.alloc.stretches import Stretch
 from pagedsim.engine.fast import FastEngine
 from pagedsim.engine.reference import ReferenceEngine
 from pagedsim.engine.schedulers import Orca
@@ -72,7 +74,7 @@ class Shadow:
                 live[slot] = live.get(slot, 0) + 1
         if not self.holds:
             assert self.allocator.usage().shared == sum(live.values()) - len(live)
-        if isinstance(self.allocator, PrefixPaged | Paged):
+        if isinstance(self.allocator, PrefixPaged | KeyedPaged | Paged):
             self._count([self.allocator.table(seq) for seq in view.running])
 
     def _told(self, seq: Any) -> list[tuple[int, int]]:
@@ -179,15 +181,14 @@ def test_what_a_preempted_sample_was_to_compute_is_not_hit(engine: Any, evict: s
     replay(engine, trace, RankedPaged(30, block=2, evict=evict), Orca(max_seqs=4), 70)
 
 
-def _twice(self: Any, table: Any, blocks: int) -> None:
+def _twice(self: Any, blocks: int) -> list[int]:
     """Hands out a block that stays on the list."""
-    before = self._free.in_order()[:1]
-    _APPEND(self, table, blocks)
-    if blocks and not self._free._at[before[0]] >= 0:
-        self._free.push_front(list(before))
+    taken = _TAKE(self, blocks)
+    self._free.put_front(Stretch(taken[:1], 0, None))
+    return taken
 
 
-_APPEND = PrefixPaged._append
+_TAKE = PrefixPaged._take
 
 
 def test_the_shadow_sees_a_block_that_is_handed_out_twice() -> None:
@@ -195,7 +196,7 @@ def test_the_shadow_sees_a_block_that_is_handed_out_twice() -> None:
     from pagedsim.engine.schedulers import Vllm
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PrefixPaged, "_append", _twice)
+        patch.setattr(PrefixPaged, "_take", _twice)
         with pytest.raises(AssertionError):
             replay(ReferenceEngine, trace, PrefixPaged(12, block=2), Vllm(), 40)
 
@@ -218,9 +219,9 @@ def test_the_shadow_sees_a_stale_key() -> None:
         self._key[block] = -1
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PrefixPaged, "_forget", keeps)
+        patch.setattr(KeyedPaged, "_forget", keeps)
         with pytest.raises(AssertionError):
-            replay(ReferenceEngine, trace, PrefixPaged(6, block=2), Vllm(), 40)
+            replay(ReferenceEngine, trace, KeyedPaged(6, block=2), Vllm(), 40)
 
 
 # Planted mistakes in what forks share, each of which the shadow must see.

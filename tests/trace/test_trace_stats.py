@@ -27,9 +27,8 @@ def test_keys_are_equal_where_prefixes_are(trace: Trace, size: int, outputs: boo
         assert len(at) == -(-len(ids) // size)
         for index, block in enumerate(at):
             prefix = (int(trace.salt[row]), *ids[: (index + 1) * size])
-            assert keys.setdefault(prefix, int(found.key[block])) == found.key[block]
+            assert keys.setdefault(prefix, block) == found.key[block]  # the first's place
             assert found.tokens[block] == len(ids[index * size : (index + 1) * size])
-    assert len(set(keys.values())) == len(keys)
 
 
 @given(traces(content=True), st.integers(1, 6))

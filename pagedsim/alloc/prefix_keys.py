@@ -1,0 +1,160 @@
+"""Which stretch each key leads to: what a sequence would hit, and keys that come and go.
+
+A look-up walks families (`alloc.stretches`): from the first key of each stretch of a sequence's
+keys through the blocks that are found under it and the next, until one is missing.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import mypyc_attr
+
+from pagedsim.alloc.prefix_tables import Tables
+from pagedsim.alloc.stretches import Family, Stretch, keys_of
+from pagedsim.protocols import Sequence
+
+_NO_KEY = -1
+
+
+class Hit:
+    """What `seq` would hit when it knew `tokens`: `blocks` in all, so many of each stretch."""
+
+    __slots__ = ("blocks", "content", "counts", "seq", "stretches", "tokens")
+
+    def __init__(self, seq: Sequence | None, tokens: int, content: list[tuple[int, int]]) -> None:
+        self.seq, self.tokens, self.content = seq, tokens, content
+        self.blocks = 0
+        self.stretches: list[Stretch] = []
+        self.counts: list[int] = []
+
+
+NOBODYS = Hit(None, 0, [])
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Keys(Tables):
+    """Tables whose full blocks have keys, in stretches."""
+
+    def __init__(self, blocks: int, block: int, null: int) -> None:
+        super().__init__(blocks, block, null)
+        self._families: dict[int, Family] = {}  # by first key; none is empty
+        self._keys = 0  # distinct keys that can be hit
+        self._looked = NOBODYS  # the last look-up, as long as it would find the same
+        self._look = 0  # how many there were
+        self._wanted = _NO_KEY  # the key that would make what it found longer
+
+    def cached(self, seq: Sequence, /) -> int:
+        """Tokens of the blocks that would be hit. O(its stretches); O(1) if asked again."""
+        return self._hit(seq).blocks * self.block
+
+    def keys_cached(self) -> int:
+        """Distinct keys that can be hit."""
+        return self._keys
+
+    def _hit(self, seq: Sequence) -> Hit:
+        """The look-up of `seq`, waiting with its known tokens."""
+        hit, tokens = self._looked, seq.tokens
+        if hit.seq is not seq or hit.tokens != tokens:
+            hit = self._looked = self._look_up(seq, tokens)
+        return hit
+
+    def _look_up(self, seq: Sequence, tokens: int) -> Hit:
+        """O(stretches). It would be the same until a key is given or lost that it notes."""
+        hit = Hit(seq, tokens, keys_of(seq, self.block))
+        self._look += 1
+        self._wanted = _NO_KEY
+        most = (tokens - 1) // self.block
+        for key, count in hit.content:
+            if hit.blocks == most:
+                break
+            end = key + min(count, most - hit.blocks)
+            family = self._families.get(key)
+            if family is not None:
+                for stretch in family.found:
+                    if stretch.key != key or key == end:
+                        break
+                    count = min(len(stretch.ids), end - key)
+                    hit.stretches.append(stretch)
+                    hit.counts.append(count)
+                    hit.blocks += count
+                    key += count
+                    stretch.seen = self._look
+            if key < end:
+                self._wanted = key
+                break
+        return hit
+
+    def _share(self, stretch: Stretch, count: int) -> None:
+        """The first `count` blocks of `stretch` are hit; free ones leave the free list."""
+        if count < len(stretch.ids):
+            self._cut(stretch, count)
+        if stretch.holders:
+            self._shared += count
+        else:
+            self._free.remove(stretch)
+            self._cached -= count
+
+    def _cut(self, stretch: Stretch, count: int) -> Stretch:
+        """`stretch` keeps its first `count` blocks; the others, in one that stands with it."""
+        family = stretch.family
+        assert family is not None
+        rest = Stretch(stretch.ids[count:], stretch.key + count, family)
+        del stretch.ids[count:]
+        rest.holders, rest.first = stretch.holders, stretch.first
+        rest.rest, stretch.rest = stretch.rest, rest
+        if not stretch.holders:
+            self._free.put_before(stretch, rest)
+        family.part(stretch, rest)
+        if stretch.seen == self._look:
+            self._looked = NOBODYS
+        return rest
+
+    def _join(self, stretch: Stretch, rest: Stretch) -> bool:
+        """Make one of two that nobody holds any more, if the second goes on in the first."""
+        family = stretch.family
+        if stretch.end != rest.key or not (stretch.first and rest.first):
+            return False
+        assert family is not None
+        assert family is rest.family
+        if self._look in (stretch.seen, rest.seen):
+            self._looked = NOBODYS
+        family.drop(rest)
+        stretch.ids += rest.ids
+        return True
+
+    def _lose(self, stretch: Stretch, count: int) -> None:
+        """The last `count` blocks of `stretch` are about to leave it: their keys are dropped.
+
+        Look-ups find the next ones under them.
+        """
+        family = stretch.family
+        assert family is not None
+        if stretch.seen == self._look:
+            self._looked = NOBODYS
+        if count == len(stretch.ids):
+            family.drop(stretch)
+        if stretch.first:
+            self._keys -= count
+            if family.others:
+                self._find_next(family, stretch.end - count, stretch.end)
+        if not family.found and not family.others:
+            del self._families[family.key]
+
+    def _find_next(self, family: Family, start: int, end: int) -> None:
+        """Under the keys ``start : end`` look-ups find who of `others` got them first."""
+        for other in family.others:
+            low, high = max(start, other.key), min(end, other.end)
+            if low < high:
+                if other.key < low:
+                    other = self._cut(other, low - other.key)
+                if high < other.end:
+                    self._cut(other, high - low)
+                family.drop(other)
+                other.first = True
+                family.add(other)
+                self._keys += high - low
+                self._find_next(family, start, low)
+                self._find_next(family, high, end)
+                return
+
+
+__all__ = ["NOBODYS", "Hit", "Keys"]

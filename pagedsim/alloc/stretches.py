@@ -1,0 +1,172 @@
+"""Stretches: blocks of a prefix cache that have one fate, so that nobody need look at each.
+
+The keys of a stretch count up by one, the same tables list it, and on the free list it stands as
+one. Where tables part, or a hit ends inside it, a stretch is cut in two; where the table that is
+given back was the last to list two that go on in each other, they are joined::
+
+    table      | a a a a a | b b b |  not full      its free list, once it is given back:
+    keys         7 8 9 10 11  40 41 42                front   ... b b b a a a a a   back
+    family       from 7      from 40                              42 ...       7
+
+Blocks leave a stretch from its end, for the free list has a table's last block first. A *family* is
+all stretches whose keys count up from one first key: what follows a key in a prompt is either the
+key after it, whoever holds it, or starts a family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pagedsim.protocols import Sequence
+
+
+class Stretch:
+    """Blocks `ids` in order of position, with the keys from `key` on; no `family`, no keys.
+
+    `holders`: tables that list it; 0 if it is free. `first`: whether look-ups find it, for of equal
+    content they find what got its keys first. `rest`: what was cut off its end, which tables that
+    listed it then list behind it. `seen`: the last look-up that found it.
+    """
+
+    __slots__ = (
+        "after",
+        "before",
+        "family",
+        "first",
+        "holders",
+        "ids",
+        "key",
+        "rest",
+        "seen",
+    )
+
+    def __init__(self, ids: list[int], key: int, family: Family | None) -> None:
+        self.ids, self.key, self.family = ids, key, family
+        self.holders = self.seen = 0
+        self.first = True
+        self.rest: Stretch | None = None
+        self.before: Stretch | None = None  # its neighbours on the free list, towards the front
+        self.after: Stretch | None = None  # and towards the back
+
+    @property
+    def end(self) -> int:
+        """The key after its last."""
+        return self.key + len(self.ids)
+
+
+class Family:
+    """The stretches whose keys count up from `key`.
+
+    `found`: those that look-ups find, in order of keys; no two have one in common. `others`: those
+    that had been there under their keys before them, in the order in which they got them.
+    """
+
+    __slots__ = ("found", "key", "others")
+
+    def __init__(self, key: int) -> None:
+        self.key = key
+        self.found: list[Stretch] = []
+        self.others: list[Stretch] = []
+
+    def alike(self, key: int, most: int) -> tuple[bool, int]:
+        """Whether `key` is found, and of how many keys from there on that is as true. O(found)."""
+        until = key + most
+        for stretch in reversed(self.found):
+            if stretch.key > key:
+                until = min(until, stretch.key)
+            elif stretch.end > key:
+                return True, min(until, stretch.end) - key
+            else:
+                break
+        return False, until - key
+
+    def add(self, stretch: Stretch) -> None:
+        """`stretch` is found from now on. O(found)."""
+        at = len(self.found)
+        while at and self.found[at - 1].key > stretch.key:
+            at -= 1
+        self.found.insert(at, stretch)
+
+    def drop(self, stretch: Stretch) -> None:
+        """`stretch` has no keys any more. O(its stretches)."""
+        (self.found if stretch.first else self.others).remove(stretch)
+
+    def part(self, stretch: Stretch, rest: Stretch) -> None:
+        """`rest` was cut off `stretch`. O(its stretches)."""
+        among = self.found if stretch.first else self.others
+        among.insert(among.index(stretch) + 1, rest)
+
+
+class FreeStretches:
+    """The free list, as stretches from the front to the back: a ring through `_ends`.
+
+    Why not a deque: a stretch that is hit leaves from wherever it stands. All is O(1).
+    """
+
+    def __init__(self, ids: list[int]) -> None:
+        self.blocks = 0
+        self._ends = ends = Stretch([], 0, None)
+        ends.before = ends.after = ends
+        self.put_front(Stretch(ids, 0, None))
+
+    def front(self) -> Stretch:
+        """The one whose last block is the next to be taken; there must be one."""
+        front = self._ends.after
+        assert front is not None
+        assert front is not self._ends
+        return front
+
+    def put_front(self, stretch: Stretch) -> None:
+        """Its last block becomes the very first."""
+        after = self._ends.after
+        assert after is not None
+        self.put_before(after, stretch)
+        self.blocks += len(stretch.ids)
+
+    def put_back(self, stretch: Stretch) -> None:
+        """Its last block follows all that is there."""
+        self.put_before(self._ends, stretch)
+        self.blocks += len(stretch.ids)
+
+    def put_before(self, place: Stretch, stretch: Stretch) -> None:
+        """It stands right before `place`; its blocks count already."""
+        before = place.before
+        assert before is not None
+        before.after, stretch.before = stretch, before
+        place.before, stretch.after = stretch, place
+
+    def remove(self, stretch: Stretch) -> None:
+        """It leaves with its blocks."""
+        before, after = stretch.before, stretch.after
+        assert before is not None
+        assert after is not None
+        before.after, after.before = after, before
+        stretch.before = stretch.after = None
+        self.blocks -= len(stretch.ids)
+
+    def __iter__(self) -> Iterator[Stretch]:
+        """Front first."""
+        stretch = self._ends.after
+        while stretch is not None and stretch is not self._ends:
+            yield stretch
+            stretch = stretch.after
+
+
+def keys_of(seq: Sequence, block: int) -> list[tuple[int, int]]:
+    """The keys of `seq` as stretches: (first key, how many). O(those), else O(blocks).
+
+    Whose keys a `Stretched` sequence does not tell in that way are counted off.
+    """
+    stretches = getattr(seq, "stretches", None)
+    if stretches is not None:
+        told: list[tuple[int, int]] = stretches(block)
+        return told
+    keys = seq.keys(block)
+    starts = np.flatnonzero(np.diff(keys, prepend=-2) != 1)
+    ends = np.append(starts[1:], len(keys))
+    return list(zip(keys[starts].tolist(), (ends - starts).tolist(), strict=True))
+
+
+__all__ = ["Family", "FreeStretches", "Stretch", "keys_of"]

@@ -33,6 +33,8 @@ from pagedsim.alloc.stretches import Family, Stretch
 from pagedsim.errors import ContractError
 from pagedsim.protocols import Sequence
 
+_FEW = 8  # up to so many are moved one by one
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PrefixPaged(Keys):
@@ -63,7 +65,7 @@ class PrefixPaged(Keys):
             raise ContractError(f"paged: request {seq.id} is admitted twice")
         hit, block = self._hit(seq), self.block
         need = -(-max(tokens, whole) // block) - hit.blocks
-        for stretch, count in zip(hit.stretches, hit.counts, strict=True):
+        for stretch, count in hit.found:
             if not stretch.holders:
                 need += count
         if need + -(-spare // block) > self._free.blocks:
@@ -71,13 +73,13 @@ class PrefixPaged(Keys):
         held = Held(hit.content)
         check_content(seq, tokens, block, held.full)
         self._looked = NOBODYS
-        for stretch, count in zip(hit.stretches, hit.counts, strict=True):
+        for stretch, count in hit.found:
             self._share(stretch, count)
             held.hold(stretch, count)
         held.skip(hit.blocks)
         more = -(-tokens // block) - hit.blocks
         if more > 0:
-            held.loose = self._take(more)
+            self._take(more, held.loose)
         self._tables[seq] = held
         self._name(held, tokens // block)
         return True
@@ -93,7 +95,7 @@ class PrefixPaged(Keys):
         if copies:
             self._leave_tail(held.loose.pop())
         if need > 0:
-            held.loose += self._take(need)
+            self._take(need, held.loose)
         self._name(held, tokens // self.block)
         return True
 
@@ -105,8 +107,10 @@ class PrefixPaged(Keys):
         if len(seqs) > self._free.blocks:
             seqs = seqs[: self._free.blocks]
         tables = self._tables
-        for seq, block in zip(seqs, self._take(len(seqs)), strict=True):
-            tables[seq].loose.append(block)
+        blocks: list[int] = []
+        self._take(len(seqs), blocks)
+        for at, seq in enumerate(seqs):
+            tables[seq].loose.append(blocks[at])
         return len(seqs)
 
     def fill(self, seqs: SequenceOf[Sequence], /) -> None:
@@ -164,10 +168,12 @@ class PrefixPaged(Keys):
         for stretch in reversed(nobodys):
             free.put_back(stretch)
 
-    def _take(self, blocks: int) -> list[int]:
-        """The first `blocks` of the free list, which must hold as many; their keys are dropped."""
+    def _take(self, blocks: int, table: list[int]) -> None:
+        """Move the first `blocks` of the free list, which must hold as many, to the end of `table`.
+
+        Their keys are dropped.
+        """
         free = self._free
-        taken: list[int] = []
         while blocks:
             front = free.front()
             ids = front.ids
@@ -176,16 +182,20 @@ class PrefixPaged(Keys):
                 self._cached -= count
                 self._evicted += count
                 self._lose(front, count)
+            blocks -= count
             if count == len(ids):
                 free.remove(front)
+                ids.reverse()
+                table += ids
+                continue
+            free.blocks -= count
+            if count > _FEW:
+                table += ids[: -count - 1 : -1]
+                del ids[-count:]
             else:
-                ids = ids[-count:]
-                del front.ids[-count:]
-                free.blocks -= count
-            ids.reverse()
-            taken = taken + ids if taken else ids
-            blocks -= count
-        return taken
+                while count:
+                    table.append(ids.pop())
+                    count -= 1
 
     def _name(self, held: Held, full: int) -> None:
         """Give keys to those of the first `full` blocks, all full, that have none yet."""
@@ -199,8 +209,8 @@ class PrefixPaged(Keys):
             found, count = family.alike(key, min(full - held.named, held.left))
             if key <= self._wanted < key + count:
                 self._looked = NOBODYS
-            ids = held.loose[:count]
-            del held.loose[:count]
+            ids, held.loose = held.loose, held.loose[count:]
+            del ids[count:]
             held.skip(count)
             last = held.open
             if found:  # look-ups find others as long as they are there

@@ -16,15 +16,14 @@ _NO_KEY = -1
 
 
 class Hit:
-    """What `seq` would hit when it knew `tokens`: `blocks` in all, so many of each stretch."""
+    """What `seq` would hit when it knew `tokens`: `blocks` in all, of stretches `found` so many."""
 
-    __slots__ = ("blocks", "content", "counts", "seq", "stretches", "tokens")
+    __slots__ = ("blocks", "content", "found", "seq", "tokens")
 
     def __init__(self, seq: Sequence | None, tokens: int, content: list[tuple[int, int]]) -> None:
         self.seq, self.tokens, self.content = seq, tokens, content
         self.blocks = 0
-        self.stretches: list[Stretch] = []
-        self.counts: list[int] = []
+        self.found: list[tuple[Stretch, int]] = []
 
 
 NOBODYS = Hit(None, 0, [])
@@ -73,8 +72,7 @@ class Keys(Tables):
                     if stretch.key != key or key == end:
                         break
                     count = min(len(stretch.ids), end - key)
-                    hit.stretches.append(stretch)
-                    hit.counts.append(count)
+                    hit.found.append((stretch, count))
                     hit.blocks += count
                     key += count
                     stretch.seen = self._look

@@ -91,8 +91,9 @@ class Held:
     def listed(self) -> list[Stretch]:
         """All stretches as they are now, in order. O(stretches)."""
         found: list[Stretch] = []
-        for stretch, count in zip(self.stretches, self.counts, strict=True):
+        for at, stretch in enumerate(self.stretches):
             part: Stretch | None = stretch
+            count = self.counts[at]
             while count:
                 assert part is not None
                 found.append(part)

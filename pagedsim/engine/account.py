@@ -28,9 +28,11 @@ def terms(
     below 0.
     """
     batch, spill = state.batch, state.spill
+    state.used = None
     if state.groups is not None:
         return state.groups.terms(spill, decoding, others, number, ended)
-    usage = held, cached, shared, lost = state.allocator.usage()
+    state.used = usage = state.allocator.usage()
+    held, cached, shared, lost = usage
     stored = batch.stored + decoding
     if batch.prefilling:
         stored += sum(others.values()) + sum(seq.base for seq in batch.prefilling)

@@ -24,6 +24,7 @@ from pagedsim.protocols import (
     SupportsFill,
     SupportsGroups,
     SupportsSlots,
+    Usage,
 )
 
 _RANK = attrgetter("rank")
@@ -50,6 +51,7 @@ class Rooms:
         self._trim = grouped.trim if grouped is not None and grouped.windowed else None
         self.groups = None if grouped is None else GroupAccount(allocator, self.batch)
         self._looked = NOBODY  # who was looked up, and its hit, as long as nothing has changed
+        self.used: Usage | None = None  # by `terms` or growth, as long as a window lasts
         self._freed = False  # whether growing has given slots back since a plan looked at the head
 
     def room(self, seq: Any) -> int:
@@ -134,14 +136,16 @@ class Rooms:
                 return (given * self._block, spill, 0) if given or spill else _NOTHING
         elif asking is None and (tick + 1) % batch.period not in due:
             return _NOTHING
-        before, spill, groups = self.allocator.usage(), self.spill, self.groups
+        before = self.used or self.allocator.usage()
+        self.used = None
+        spill, groups = self.spill, self.groups
         blocks = () if groups is None else groups.blocks()
         if not self._grow_due(tick):
             return None
         spill = self.spill - spill
         if groups is not None:
             return groups.change(before, blocks, spill)
-        after = self.allocator.usage()
+        self.used = after = self.allocator.usage()
         if after[2:] != before[2:]:
             return None
         held, cached = after[0] - before[0], after[1] - before[1]

@@ -64,11 +64,10 @@ class JoinsOthers(PrefixPaged):
 class RemembersTooLong(PrefixPaged):
     """A look-up is believed though what it found was taken."""
 
-    def _take(self, blocks: int) -> list[int]:
+    def _take(self, blocks: int, table: list[int]) -> None:
         looked = self._looked
-        taken = super()._take(blocks)
+        super()._take(blocks, table)
         self._looked = looked
-        return taken
 
 
 class NoticesNoKey(PrefixPaged):
@@ -125,8 +124,14 @@ PLANTED = [
 
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_mistake_is_found(planted: type[PrefixPaged]) -> None:
-    @settings(max_examples=4000, phases=[Phase.generate], database=None, derandomize=True)
-    @settings(deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=4000,
+        phases=[Phase.generate],
+        database=None,
+        derandomize=True,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
         play(data, True, planted)

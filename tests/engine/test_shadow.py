@@ -181,11 +181,10 @@ def test_what_a_preempted_sample_was_to_compute_is_not_hit(engine: Any, evict: s
     replay(engine, trace, RankedPaged(30, block=2, evict=evict), Orca(max_seqs=4), 70)
 
 
-def _twice(self: Any, blocks: int) -> list[int]:
+def _twice(self: Any, blocks: int, table: list[int]) -> None:
     """Hands out a block that stays on the list."""
-    taken = _TAKE(self, blocks)
-    self._free.put_front(Stretch(taken[:1], 0, None))
-    return taken
+    _TAKE(self, blocks, table)
+    self._free.put_front(Stretch(table[-1:], 0, None))
 
 
 _TAKE = PrefixPaged._take

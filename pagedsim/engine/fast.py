@@ -39,6 +39,7 @@ from pagedsim.protocols import (
     SupportsHold,
     SupportsSteady,
     fruitless_steps,
+    nobody_scheduled,
     without_end,
 )
 from pagedsim.trace.content import Content, foresee
@@ -158,11 +159,7 @@ class FastEngine:
         self._order = None if plan.decoding else list(plan.scheduled)
         decoding, others, behind = step
         if not decoding and not others and not plan.preempted:
-            raise ContractError(
-                f"step {self.steps}: nothing was scheduled while {len(state.waiting)} requests "
-                f"wait and {len(state.running)} run ({type(self.scheduler).__name__} over "
-                f"{type(self.allocator).__name__})"
-            )
+            raise ContractError(nobody_scheduled(self.steps, state, self.scheduler, self.allocator))
         if self._watch is not None:
             self._watch.begin(self.steps, plan)
         load = load_of(step, state.batch)

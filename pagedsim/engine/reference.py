@@ -32,6 +32,7 @@ from pagedsim.protocols import (
     evicted,
     fruitless_steps,
     headroom,
+    nobody_scheduled,
     without_end,
 )
 from pagedsim.trace.trace import Trace
@@ -196,11 +197,7 @@ class ReferenceEngine:
         """One step; returns the requests that returned their results."""
         plan = self.scheduler.plan(self)
         if not plan.scheduled and not plan.preempted:
-            raise ContractError(
-                f"step {self.steps}: nothing was scheduled while {len(self.waiting)} requests "
-                f"wait and {len(self.running)} run ({type(self.scheduler).__name__} over "
-                f"{type(self.allocator).__name__})"
-            )
+            raise ContractError(nobody_scheduled(self.steps, self, self.scheduler, self.allocator))
         for observer in self.observers:
             observer.scheduled(self.steps, plan, self)
         self.now_ns += record(self, plan)

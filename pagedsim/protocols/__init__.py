@@ -62,6 +62,7 @@ from pagedsim.protocols.schedule import (
     View,
     batched,
     fruitless_steps,
+    nobody_scheduled,
     without_end,
 )
 from pagedsim.protocols.sequence import (
@@ -124,6 +125,7 @@ __all__ = [
     "evicted",
     "fruitless_steps",
     "headroom",
+    "nobody_scheduled",
     "token_bytes",
     "without_end",
 ]

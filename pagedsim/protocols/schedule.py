@@ -152,6 +152,17 @@ def without_end(step: int, fruitless: int, running: int, waiting: int) -> str:
     )
 
 
+def nobody_scheduled(step: int, view: View, scheduler: object, allocator: object) -> str:
+    """What to say of a plan after which nothing would ever happen."""
+    return (
+        f"step {step}: nothing was scheduled while {len(view.waiting)} requests wait and "
+        f"{len(view.running)} run ({type(scheduler).__name__} over {type(allocator).__name__})"
+        ": a plan must schedule or preempt somebody, and an allocator admit what is within its "
+        "longest while nothing is held (`pagedsim check` tells); or preempted samples know more "
+        "than the pool holds: give a larger one (--kv-tokens)"
+    )
+
+
 class Scheduler(Protocol):
     """Decides each step: who runs, with how many tokens, who is admitted, who is preempted."""
 
@@ -259,5 +270,6 @@ __all__ = [
     "View",
     "batched",
     "fruitless_steps",
+    "nobody_scheduled",
     "without_end",
 ]

@@ -28,7 +28,15 @@ from pagedsim.engine.recording import Requests
 from pagedsim.engine.reference import ReferenceEngine
 from pagedsim.engine.sampling import check_samples
 from pagedsim.errors import PagedsimError, SpecError
-from pagedsim.protocols import Limit, Plan, SupportsHold, SupportsRank, SupportsSteady
+from pagedsim.protocols import (
+    Limit,
+    Plan,
+    SupportsBudget,
+    SupportsHold,
+    SupportsPlaces,
+    SupportsRank,
+    SupportsSteady,
+)
 from pagedsim.testing.explore import Suite
 from pagedsim.testing.laws import BrokenLaw, Judge, Over
 from pagedsim.testing.sizes import makers, name_of
@@ -96,7 +104,7 @@ class Witness:
 
 
 class Judged:
-    """A scheduler whose plans are held to the laws."""
+    """A scheduler whose plans are held to the laws. To an engine it is the inner one, unsteady."""
 
     def __init__(self, inner: Any, judge: Judge, log: list[str]) -> None:
         self._inner, self._judge, self._log = inner, judge, log
@@ -105,6 +113,10 @@ class Judged:
             self.rank = inner.rank
         if isinstance(inner, SupportsHold):
             self.hold = inner.hold
+        if isinstance(inner, SupportsPlaces):
+            self.max_seqs = inner.max_seqs
+        if isinstance(inner, SupportsBudget):
+            self.max_batched_tokens = inner.max_batched_tokens
 
     def check(self, max_len: int, /) -> None:
         self._inner.check(max_len)

@@ -18,7 +18,7 @@ from pagedsim.device.roofline import Roofline
 from pagedsim.device.steptable import Table
 from pagedsim.device.steptime import Affine, Constant
 from pagedsim.engine.schedulers import Orca, Static, Vllm
-from pagedsim.protocols import LayerGroup
+from pagedsim.protocols import LayerGroup, SupportsSteady, schedule
 from pagedsim.testing import (
     SUITES,
     check_eviction,
@@ -32,6 +32,8 @@ from pagedsim.testing import (
     rejects,
     steptimes,
 )
+from pagedsim.testing.laws import Judge
+from pagedsim.testing.scheduler import LAWS, Judged
 
 GRID = [(s, p, c, 1e-6 * (3 + s + 2 * p + c)) for s in (1, 8) for p in (0, 900) for c in (0, 9000)]
 SCHEDULERS = [
@@ -112,3 +114,17 @@ def test_a_cache_that_evicts_the_wrong_block_is_found(planted: str) -> None:
     broken = rejects(eviction_suite(Mixed, cache=CACHES[planted]), profile("ci"))
     assert broken is not None, "nothing was found"
     assert broken.law == "goes", broken
+
+
+@pytest.mark.parametrize("make", [Vllm, Orca, Static])
+def test_an_engine_takes_a_witness_for_the_scheduler(make: Any) -> None:
+    """What an engine asks of a scheduler it hears from its witness, but whether it is steady."""
+    inner = make()
+    outer = Judged(inner, Judge(LAWS), [])
+    asked = [each for each in vars(schedule).values() if getattr(each, "_is_runtime_protocol", 0)]
+    offered = [each for each in asked if isinstance(inner, each) and each is not SupportsSteady]
+    assert offered
+    for protocol in offered:
+        assert isinstance(outer, protocol), protocol
+        for name in protocol.__protocol_attrs__ if hasattr(protocol, "__protocol_attrs__") else ():
+            assert getattr(outer, name) == getattr(inner, name)

@@ -1,17 +1,17 @@
-"""Exact sums over time, and nearest ranks: the arithmetic of the report.
+"""Exact sums over time, and ranks of requests: the arithmetic of the report.
 
 An *integral* is Σ value · weight over steps, in slots · ns when the value is slots and the weight
 the step's duration. It passes 2⁶³ for a large pool in an hour, so it is a Python integer. Values
-and weights are int64 columns, never negative.
+and weights are int64 columns.
 
-A *nearest rank* percentile is a value that occurred: the smallest v such that the weight of all
-values up to v is at least p % of the total weight.
+Percentiles over time are in `analysis.tally`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,31 +21,33 @@ from pagedsim.protocols import Int64
 _LIMB = 24  # bits: three limbs hold any int64
 _ROWS = 1 << 14  # a product of two limbs, summed over that many rows, stays below 2**62
 _TOP = 1 << 63
+_UNIT = 1074  # the least float above 0 is 2**-1074
 
+Float64: TypeAlias = npt.NDArray[np.float64]
 Number = TypeVar("Number", np.int64, np.float64)
 
 
 def integral(values: Int64, weights: Int64) -> int:
     """Σ values · weights, exact; O(n), in int64 where the bound is below 2⁶³.
 
-    Where it is not, both are cut into limbs of 24 bits and summed by chunks. Why not one product
-    in Python integers: object arrays cost fifty times as much.
+    Values may be below 0, weights not. Where int64 is too small both are cut into limbs of 24 bits
+    and summed by chunks. Why not one product in Python integers: object arrays cost fifty times as
+    much.
     """
     rows = len(values)
     assert rows == len(weights), f"{rows} values for {len(weights)} weights"
     if not rows:
         return 0
-    assert values.min() >= 0, "a value below 0"
     assert weights.min() >= 0, "a weight below 0"
-    if int(values.max()) * int(weights.max()) * rows < _TOP:
+    if _largest(values) * total(weights) < _TOP:
         return int(values @ weights)
-    total = 0
+    found = 0
     for start in range(0, rows, _ROWS):
         a, b = _limbs(values[start : start + _ROWS]), _limbs(weights[start : start + _ROWS])
         for i, limb in enumerate(a):
             for j, other in enumerate(b):
-                total += int(limb @ other) << (_LIMB * (i + j))
-    return total
+                found += int(limb @ other) << (_LIMB * (i + j))
+    return found
 
 
 def total(values: Int64) -> int:
@@ -70,55 +72,47 @@ def overlap(start: Int64, end: Int64, span: tuple[int, int] | None) -> Int64:
     return inside.clip(0)
 
 
-def weighted_ranks(values: Int64, weights: Int64, percents: Sequence[int]) -> list[int]:
-    """Nearest-rank percentiles by weight; empty where the total weight is 0. O(n log n).
+class Floats:
+    """Adds up floats exactly, in any order and number: what is kept is one integer.
 
-    p = 0 gives the smallest value that has any weight, p = 100 the largest.
+    Why not `math.fsum`: it needs them all at once, as Python's own floats.
     """
-    some = weights > 0
-    values, weights = values[some], weights[some]
-    if not len(values):
-        return []
-    order = np.argsort(values, kind="stable")
-    whole = total(weights)
-    assert whole < _TOP, "a run of 292 years"
-    reached = np.cumsum(weights[order])
-    ranks = []
-    for percent in percents:
-        needed = max(-(-percent * whole // 100), 1)
-        ranks.append(int(values[order[np.searchsorted(reached, needed)]]))
-    return ranks
 
+    def __init__(self, values: Float64 | None = None) -> None:
+        self._sum = 0  # in units of 2**-_UNIT, of which every float is a multiple
+        self._odd = 0.0  # what is not finite
+        if values is not None:
+            self.add(values)
 
-class Tally:
-    """Weights by value, added a chunk at a time; memory for the values that differ."""
+    def add(self, values: Float64) -> None:
+        """Add each of `values`; O(n) for each 40 bits or so from the first to the last that is set.
 
-    def __init__(self) -> None:
-        self._values = self._weights = np.zeros(0, np.int64)
+        Leading bits are added up as int64; what follows them is left for the next round.
+        """
+        finite = np.isfinite(values)
+        if not finite.all():
+            self._odd += float(values[~finite].sum())
+            values = values[finite]
+        bits = 62 - len(values).bit_length()
+        while most := float(np.abs(values).max(initial=0)):
+            shift = min(bits - math.frexp(most)[1], _UNIT)
+            leading = np.trunc(np.ldexp(values, shift))
+            self._sum += int(leading.astype(np.int64).sum()) << (_UNIT - shift)
+            values = values - np.ldexp(leading, -shift)
 
-    def add(self, values: Int64, weights: Int64) -> None:
-        """Count each value with its weight; O(n log n) of these and those there are."""
-        values = np.concatenate((self._values, values))
-        weights = np.concatenate((self._weights, weights))
-        if not len(values):
-            return
-        order = np.argsort(values, kind="stable")
-        values = values[order]
-        first = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
-        self._values, self._weights = values[first], np.add.reduceat(weights[order], first)
-
-    def ranks(self, percents: Sequence[int]) -> list[int]:
-        """`weighted_ranks` of all that was added."""
-        return weighted_ranks(self._values, self._weights, percents)
+    def sum(self) -> float:
+        """The sum, rounded once, as `math.fsum` has it."""
+        return self._odd or self._sum / (1 << _UNIT)
 
 
 def ranks(values: npt.NDArray[Number], percents: Sequence[int]) -> list[Number]:
-    """Nearest-rank percentiles, every value counting once; empty where there is none."""
+    """Nearest-rank percentiles, every value counting once; empty where there is none. O(n)."""
     count = len(values)
     if not count:
         return []
-    ordered = np.sort(values)
-    return [ordered[max(-(-percent * count // 100), 1) - 1] for percent in percents]
+    at = [max(-(-percent * count // 100), 1) - 1 for percent in percents]
+    ordered = np.partition(values, at)
+    return [ordered[each] for each in at]
 
 
 def share(part: int, whole: int) -> float | None:
@@ -126,11 +120,17 @@ def share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
+def _largest(values: Int64) -> int:
+    """The largest absolute value."""
+    return max(int(values.max()), -int(values.min()))
+
+
 def _limbs(values: Int64) -> list[Int64]:
-    """`values` = Σ limb[i] · 2^(24 i), as many limbs as the largest value needs."""
+    """`values` = Σ limb[i] · 2^(24 i), as many as the largest needs; the last has the sign."""
     mask = (1 << _LIMB) - 1
-    count = max(-(-int(values.max()).bit_length() // _LIMB), 1)
-    return [(values >> (_LIMB * i)) & mask for i in range(count)]
+    last = max(-(-_largest(values).bit_length() // _LIMB), 1) - 1
+    limbs = [(values >> (_LIMB * i)) & mask for i in range(last)]
+    return [*limbs, values >> (_LIMB * last)]
 
 
-__all__ = ["Tally", "integral", "overlap", "ranks", "share", "total", "weighted_ranks"]
+__all__ = ["Floats", "integral", "overlap", "ranks", "share", "total"]

@@ -105,7 +105,7 @@ def stretches(recording: Recording) -> Iterator[tuple[Int64, Int64]]:
     for first in range(0, len(recording.rows), CHUNK):
         windows = series.rows_of(recording, first, first + CHUNK)
         low, high = np.searchsorted(starts[:, 0], (first, first + len(windows)))
-        steady = inside.steady(recording, slice(first, first + CHUNK))
+        steady = inside.steady(recording, first, first + CHUNK)
         yield _of_windows(windows, steady, starts[low:high], first, recording.capacity)
 
 

@@ -25,6 +25,7 @@ from pagedsim.analysis import integrals, requests, results, series, span
 from pagedsim.analysis.replica import told
 from pagedsim.analysis.results import Run, Spread
 from pagedsim.analysis.stepwise import PERCENTS, SupportsBounds, by_step, spread_of
+from pagedsim.analysis.tally import weighted_ranks
 from pagedsim.analysis.timed import Timed
 from pagedsim.engine.recording import BLOCKED, Recording, Status
 from pagedsim.protocols import Int64, Limit, StepTime
@@ -64,7 +65,8 @@ class Report:
 
         For whoever wants them all at once; no number of the report needs that.
         """
-        return np.concatenate([rows for rows, _ in self.timed.steps()])
+        timed = self.timed
+        return np.concatenate([part.table()[timed.inside(part) > 0] for part in timed.steps()])
 
     @cached_property
     def weights(self) -> Int64:
@@ -144,7 +146,7 @@ class Report:
     def batch(self) -> results.Batch:
         """Running sequences."""
         batch = self.timed.column("batch")
-        spread = spread_of(integrals.weighted_ranks(batch, self.timed.weights, PERCENTS))
+        spread = spread_of(weighted_ranks(batch, self.timed.weights, PERCENTS))
         return results.Batch(mean=self.mean("batch"), peak=int(batch.max(initial=0)), spread=spread)
 
     @cached_property
@@ -169,7 +171,8 @@ class Report:
 
     def rows(self, *status: Status) -> Int64:
         """Rows of those that arrived in the span and ended so."""
-        return self.arrived[np.isin(self.recording.requests.status[self.arrived], status)]
+        ended = self.recording.requests.status[self.arrived]
+        return self.arrived[np.logical_or.reduce([ended == each for each in status])]
 
     @cached_property
     def finished(self) -> Int64:

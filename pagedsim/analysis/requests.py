@@ -6,8 +6,6 @@ integer ns, summed exactly; percentiles are nearest ranks, so each is the time o
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
@@ -142,7 +140,7 @@ def _of_quotients(ns: Int64, tokens: Int64) -> Stats:
     if not len(ns):
         return Stats()
     values: npt.NDArray[np.float64] = ns / (tokens * SECOND)
-    mean = math.fsum(values) / len(values)
+    mean = integrals.Floats(values).sum() / len(values)
     return Stats(mean, *(float(value) for value in integrals.ranks(values, (50, 90, 99))))
 
 

@@ -1,22 +1,21 @@
-"""The series behind the averages: steps out of windows, frames, and Parquet files.
+"""The series behind the averages: tables of steps, frames, and Parquet files.
 
-`steps` is the one place where a window of many steps becomes its steps. Files are written a
-chunk at a time, whole or not at all; columns are described in docs/model.md.
+Files are written a chunk at a time, whole or not at all; columns are described in docs/model.md.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from pagedsim.analysis import inside
+from pagedsim.analysis.steps import chunks
 from pagedsim.engine.recording import BLOCKED, Recording, Refusal, Status, Window
-from pagedsim.errors import ContractError
 from pagedsim.files import write_whole
-from pagedsim.protocols import Int64, Limit, Load, StepTime, SupportsMany, SupportsRamp
+from pagedsim.protocols import Int64, Limit, StepTime
 from pagedsim.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -45,101 +44,9 @@ def steps(
 ) -> Iterator[Int64]:
     """Chunks of int64[about `rows`, columns of `Window`], a row a step, in order; at least one.
 
-    A window of one step is its own row. One of many needs `steptime`, the model of the run, to
-    say when its steps end (ContractError if they do not add up to the window); see
-    `engine.recording` for what changes from step to step.
+    What needs `steptime`, the model of the run, is said in `analysis.steps`.
     """
-    last = np.cumsum(recording.column("steps"))
-    start = 0
-    while start < max(len(last), 1):
-        before = last[start - 1] if start else 0
-        end = max(int(np.searchsorted(last, before + rows, side="right")), start + 1)
-        yield expanded(recording, steptime, start, end)
-        start = end
-
-
-def expanded(recording: Recording, steptime: StepTime | None, first: int, last: int) -> Int64:
-    """The steps of the windows [first, last), as `steps` has them."""
-    windows = rows_of(recording, first, last)
-    counts = windows[:, _AT["steps"]]
-    if (counts == 1).all():
-        return windows
-    if steptime is None:
-        raise ContractError("windows of many steps: the run's step-time model is needed for them")
-    ends = np.cumsum(counts)
-    bases = ends - counts  # row of each window's first step
-    out: Int64 = np.repeat(windows, counts, axis=0)
-    j = np.arange(len(out)) - np.repeat(bases, counts)
-    for name, more in inside.steady(recording, slice(first, last)).items():
-        out[:, _AT[name]] += j * np.repeat(more, counts)
-    amounts = _taken(recording, first, last, bases, counts)
-    for name, amount in amounts.items():
-        out[:, _AT[name]] += amount
-    blocked = out[:, _AT["limit"]] >= BLOCKED
-    out[:, _AT["external"]] -= np.where(blocked, inside.from_free(amounts), 0)
-    _times_of_steps(out, windows, bases, steptime)
-    out[:, _AT["step"]] += j
-    out[:, _AT["steps"]] = 1
-    out[:, _AT["ramp_ns"]] = 0
-    return out
-
-
-def _taken(
-    recording: Recording, first: int, last: int, bases: Int64, counts: Int64
-) -> dict[str, Int64]:
-    """By column what each step has more than its first by what was taken on the way."""
-    window, offset, _, amounts = inside.taken(recording)
-    within = (window >= first) & (window < last)
-    rows = bases[window[within] - first] + offset[within]
-    found = {}
-    for name, amount in amounts.items():
-        sums = np.zeros(int(counts.sum()), np.int64)
-        np.add.at(sums, rows, amount[within])
-        np.cumsum(sums, out=sums)
-        before = np.where(bases > 0, sums[bases - 1], 0)  # nothing is taken in a first step
-        found[name] = sums - np.repeat(before, counts)
-    return found
-
-
-def _times_of_steps(out: Int64, windows: Int64, bases: Int64, steptime: StepTime) -> None:
-    """Give each step its own start and end, by the `steptime` of what it computes."""
-    many = windows[:, _AT["steps"]] > 1
-    firsts, windows = bases[many], windows[many]
-    counts = windows[:, _AT["steps"]]
-    lasts = np.cumsum(counts) - 1
-    steps = np.arange(lasts[-1] + 1) + np.repeat(firsts - (lasts + 1 - counts), counts)
-    if hasattr(steptime, "many"):
-        loads = out[steps][:, [_AT[name] for name in Load._fields]]
-        ns = cast(SupportsMany, steptime).many(loads)
-    else:
-        loads = windows[:, [_AT[name] for name in Load._fields]]
-        pairs = zip(loads.tolist(), counts.tolist(), strict=True)
-        ns = np.concatenate([_prices(steptime, Load(*load), count) for load, count in pairs])
-    passed = np.cumsum(ns)  # from the start of the first window, if all others were not there
-    reached = passed + np.repeat(
-        windows[:, _AT["start_ns"]] - (passed - ns)[lasts + 1 - counts], counts
-    )
-    wrong = np.flatnonzero(reached[lasts] != windows[:, _AT["end_ns"]])
-    if len(wrong):
-        window, end = windows[wrong[0]], reached[lasts[wrong[0]]]
-        raise ContractError(
-            f"step {window[0]}: {window[_AT['steps']]} steps end at {end} ns, the window at"
-            f" {window[_AT['end_ns']]} ns: not the step-time model of the run"
-        )
-    out[steps, _AT["end_ns"]] = reached
-    out[steps, _AT["start_ns"]] = reached - ns
-
-
-def _prices(steptime: StepTime, load: Load, count: int) -> Int64:
-    """int64[count]: ns of `load` and of the next steps of the same sequences.
-
-    Called for each window, and a check of a protocol costs more than many a ramp: hence `hasattr`.
-    """
-    if hasattr(steptime, "ramp"):
-        return cast(SupportsRamp, steptime).ramp(load, count)
-    grown = (load.sequences * j for j in range(count))
-    loads = (load._replace(pairs=load.pairs + k, context=load.context + k) for k in grown)
-    return np.array([steptime.ns(each) for each in loads], np.int64)
+    return (chunk.table() for chunk in chunks(recording, steptime, rows))
 
 
 def refusals_of(recording: Recording) -> list[Refusal]:
@@ -282,7 +189,6 @@ def _named(name: str, values: Int64, names: type[Limit] | type[Status]) -> pl.Se
 __all__ = [
     "CHUNK",
     "column",
-    "expanded",
     "idle",
     "requests_frame",
     "rows_of",

@@ -5,15 +5,15 @@ One pass over the steps, a chunk in memory at a time.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from pagedsim.analysis import integrals, results, series
+from pagedsim.analysis import integrals, results
 from pagedsim.analysis.results import Spread
+from pagedsim.analysis.tally import Tally
 from pagedsim.analysis.timed import Timed
 from pagedsim.protocols import Int64, StepTime
 
@@ -46,27 +46,29 @@ def by_step(
     And what bounds the steps, if the step-time model is a `SupportsBounds`. Neither depends on how
     steps are cut into windows and chunks.
     """
-    capacity = timed.capacity
-    tallies = {name: integrals.Tally() for name in names}
     model = steptime if isinstance(steptime, SupportsBounds) else None
-    by_compute, weighted = 0, [np.zeros(0)]
-    for rows, weights in timed.steps():
+    if not names and model is None:
+        return {}, None
+    tallies = {name: Tally() for name in names}
+    by_compute, intensity = 0, integrals.Floats()
+    for steps in timed.steps():
+        weights = timed.inside(steps)
         for name, tally in tallies.items():
-            tally.add(series.column(rows, name, capacity), weights)
+            tally.add(steps.column(name), weights)
         if model is not None:
-            loads = [series.column(rows, name, capacity) for name in ("tokens", "pairs", "context")]
+            loads = [steps.column(name) for name in ("tokens", "pairs", "context")]
             by_compute += integrals.total(weights[model.bounds(*loads)])
-            weighted.append(model.intensities(*loads) * weights)
+            intensity.add(model.intensities(*loads) * weights)
+    capacity = timed.capacity
     found = {name: spread_of(tally.ranks(PERCENTS), capacity) for name, tally in tallies.items()}
     spreads = {name: spread for name, spread in found.items() if spread is not None}
     if model is None:
         return spreads, None
     busy = timed.busy_ns
-    intensity = math.fsum(np.concatenate(weighted).tolist())  # rounded once, at the end
     return spreads, results.Compute(
         compute_bound=integrals.share(by_compute, busy),
         bandwidth_bound=integrals.share(busy - by_compute, busy),
-        intensity=intensity / busy if busy else None,
+        intensity=intensity.sum() / busy if busy else None,
         ridge=model.ridge,
     )
 

@@ -17,24 +17,24 @@ all are only for percentiles and for what bounds a step, a chunk at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
 
-from pagedsim.analysis import inside, integrals, series
-from pagedsim.analysis.results import GROUP_TERMS, TERMS
-from pagedsim.engine.recording import BLOCKED, Recording
+from pagedsim.analysis import inside, integrals
+from pagedsim.analysis.steps import Steps, chunks
+from pagedsim.engine.recording import Recording
 from pagedsim.protocols import Int64, StepTime
 
-_AT = {name: at for at, name in enumerate(inside.COLUMNS)}
+WINDOWS = 1 << 16  # that are added up at once
 _OF_A_STEP = frozenset(("step", "steps", "start_ns", "end_ns", "ramp_ns"))
 
 
 class Timed:
     """A recording over the half-open `span` of ns, None for all of it.
 
-    `rows` are the windows that lie inside whole, then the steps of those that the span cuts;
+    Its *rows* are the windows that lie inside whole, then the steps of those that the span cuts;
     `weights` are their ns inside, each above 0.
     """
 
@@ -42,31 +42,34 @@ class Timed:
         self, recording: Recording, steptime: StepTime | None, span: tuple[int, int] | None
     ) -> None:
         self._recording, self._steptime, self._span = recording, steptime, span
-        windows = series.rows_of(recording)
-        took = windows[:, _AT["end_ns"]] - windows[:, _AT["start_ns"]]
-        within = self._inside(windows)
-        whole = (within == took) & (within > 0)
-        parts = [windows[whole]]
-        for at in np.flatnonzero((within > 0) & ~whole).tolist():
-            steps = series.expanded(recording, steptime, at, at + 1)
-            parts.append(steps[self._inside(steps) > 0])
-        self.rows: Int64 = np.concatenate(parts)
-        self.weights = self._inside(self.rows)
-        self._ramp_ns = recording.column("ramp_ns")[whole]
-        self._steady = {name: more[whole] for name, more in inside.steady(recording).items()}
-        window, _, at_ns, amounts = inside.taken(recording)
-        kept = whole[window]
-        of = window[kept]
-        self._blocked = recording.column("limit")[of] >= BLOCKED
-        self._left_ns = took[of] - at_ns[kept]  # of what is taken: until its window ends
-        self._taken = {name: amount[kept] for name, amount in amounts.items()}
+        starts, ends = recording.column("start_ns"), recording.column("end_ns")
+        within = integrals.overlap(starts, ends, span)
+        some = within > 0
+        self._whole = some & (within == ends - starts)
+        self._all = bool(self._whole.all())
+        cut = np.flatnonzero(some & ~self._whole).tolist()
+        self._cut = [Steps(recording, steptime, at, at + 1) for at in cut]
+        parts = [self.inside(steps) for steps in self._cut]
+        weights = within if self._all else within[self._whole]
+        self.weights: Int64 = np.concatenate([weights, *(part[part > 0] for part in parts)])
+        self._touched = slice(0, 0)
+        if some.any():
+            self._touched = slice(int(some.argmax()), len(some) - int(some[::-1].argmax()))
+        self._sums: dict[str, int] = {}
 
-    def _inside(self, rows: Int64) -> Int64:
-        return integrals.overlap(rows[:, _AT["start_ns"]], rows[:, _AT["end_ns"]], self._span)
+    def inside(self, steps: Steps) -> Int64:
+        """int64[steps]: ns of each that lie in the span. ContractError as `Steps`."""
+        if self._span is None:
+            return steps.ns
+        return integrals.overlap(steps.column("start_ns"), steps.column("end_ns"), self._span)
 
     def column(self, name: str) -> Int64:
-        """A column of `rows`: of the first step of each."""
-        return series.column(self.rows, name, self.capacity)
+        """A column of the rows, or ``"idle"``: of the first step of each. O(rows), every time."""
+        found = inside.column(self._recording, name)
+        if self._all:
+            return found
+        parts = [steps.column(name)[self.inside(steps) > 0] for steps in self._cut]
+        return np.concatenate([found[self._whole], *parts])
 
     @property
     def capacity(self) -> int:
@@ -76,7 +79,7 @@ class Timed:
     @property
     def terms(self) -> tuple[str, ...]:
         """Those of the account: six, or eight with groups of layers."""
-        return GROUP_TERMS if len(self._recording.grouped) else TERMS
+        return inside.terms(self._recording)
 
     @cached_property
     def busy_ns(self) -> int:
@@ -89,32 +92,47 @@ class Timed:
         return int(self.column("steps").sum())
 
     def integral(self, name: str) -> int:
-        """Σ column · ns over the steps inside, exact; `name` is a column of `Window` or idle."""
+        """Σ column · ns over the steps inside, exact; `name` is a column of `Window` or idle.
+
+        O(windows + starts), for the account the first time for all that is in it.
+        """
         assert name not in _OF_A_STEP, f"{name} is no quantity that is held for a time"
-        if name == "idle":
-            others = [name for name in self.terms if name != "idle"]
-            return self.capacity * self.busy_ns - sum(map(self.integral, others))
-        found = integrals.integral(self.column(name), self.weights)
-        if name in self._steady:
-            found += _signed(self._steady[name], self._ramp_ns)
-        if name in self._taken:
-            found += _signed(self._taken[name], self._left_ns)
-        if name == "external":
-            gained = inside.from_free(self._taken)[self._blocked]
-            found -= _signed(gained, self._left_ns[self._blocked])
-        return found
+        if name not in self._sums:
+            used = [term for term in self.terms if term != "idle"]
+            if name in (*used, "idle", "shared", "held"):
+                self._add_up((*used, "shared", "held"))
+                taken = sum(self._sums[term] for term in used)
+                self._sums["idle"] = self.capacity * self.busy_ns - taken
+            else:
+                self._add_up((name,))
+        return self._sums[name]
 
-    def steps(self) -> Iterator[tuple[Int64, Int64]]:
-        """Chunks of the steps inside, and the ns of each; ContractError as `series.steps`."""
-        for rows in series.steps(self._recording, self._steptime):
-            weights = self._inside(rows)
-            yield rows[weights > 0], weights[weights > 0]
+    def _add_up(self, names: Sequence[str]) -> None:
+        """Write down the integrals of these columns, all at once; O(`WINDOWS`) memory."""
+        recording, add = self._recording, integrals.integral
+        sums = dict.fromkeys(names, 0)
+        for first in range(0, len(recording.rows), WINDOWS):
+            part = inside.Windows(recording, first, first + WINDOWS)
+            whole = self._whole[first : first + WINDOWS]
+            ns = (part.column("end_ns") - part.column("start_ns")) * whole
+            for name in names:
+                values, slope, change = part.column(name), part.slope(name), part.change(name)
+                assert values.min() >= 0, f"{name} below 0"
+                sums[name] += add(values, ns)
+                if slope is not None:
+                    sums[name] += add(slope, part.column("ramp_ns") * whole)
+                if change is not None:
+                    sums[name] += add(change, part.left_ns * whole[part.window])
+        for steps in self._cut:
+            ns = self.inside(steps)
+            for name in names:
+                sums[name] += add(steps.column(name), ns)
+        self._sums |= sums
 
-
-def _signed(values: Int64, weights: Int64) -> int:
-    """Σ values · weights, exact; what is reserved or cached may become less."""
-    more, less = values.clip(0), (-values).clip(0)
-    return integrals.integral(more, weights) - integrals.integral(less, weights)
+    def steps(self) -> Iterator[Steps]:
+        """All steps of which some part is inside, and maybe others, in chunks; at least one."""
+        first, last = self._touched.start, self._touched.stop
+        return chunks(self._recording, self._steptime, first=first, last=last)
 
 
 __all__ = ["Timed"]

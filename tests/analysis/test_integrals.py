@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pagedsim.analysis.integrals import integral, overlap, ranks, share, total, weighted_ranks
+from pagedsim.analysis.integrals import integral, overlap, ranks, share, total
+from pagedsim.analysis.tally import weighted_ranks
 
 LARGE = st.one_of(
     st.integers(0, 3), st.integers((1 << 40) - 3, (1 << 40) + 3), st.integers(0, (1 << 63) - 1)
@@ -34,6 +36,12 @@ def test_an_integral_is_exact_over_many_chunks(rows: int) -> None:
     values = np.full(rows, (1 << 63) - 1, np.int64)
     assert integral(values, values) == rows * ((1 << 63) - 1) ** 2
     assert integral(np.zeros(rows, np.int64), values) == 0
+
+
+@given(st.lists(st.tuples(st.integers(-(1 << 63) + 1, (1 << 63) - 1), LARGE), max_size=9))
+def test_what_is_added_up_may_be_below_0(pairs: list[tuple[int, int]]) -> None:
+    values, weights = _columns(pairs)
+    assert integral(values, weights) == sum(v * w for v, w in pairs)
 
 
 def test_an_integral_refuses_what_time_cannot_be() -> None:
@@ -70,6 +78,13 @@ def test_a_weighted_rank_is_the_first_value_that_reaches_it(
 def test_ranks_are_weighted_ranks_of_equal_weights(values: list[int], percent: int) -> None:
     column = np.array(values, np.int64)
     assert ranks(column, (percent,)) == weighted_ranks(column, np.ones_like(column), (percent,))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 50, 99, 100, 101])
+def test_a_rank_is_the_least_number_of_values_that_suffices(count: int) -> None:
+    column = np.random.default_rng(count).permutation(count) + 1
+    wanted = [max(math.ceil(Fraction(percent * count, 100)), 1) for percent in range(101)]
+    assert ranks(column, range(101)) == wanted
 
 
 def test_nearest_ranks_of_the_textbook() -> None:

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pagedsim
-from pagedsim.analysis import integrals, series
+from pagedsim.analysis import integrals, steps
 from pagedsim.analysis.report import Report, report
-from pagedsim.analysis.stepwise import PERCENTS
+from pagedsim.analysis.stepwise import PERCENTS, by_step
+from pagedsim.analysis.tally import weighted_ranks
 from pagedsim.engine.recording import BLOCKED, Window
+from pagedsim.protocols import Int64, Load
 from pagedsim.trace import Trace
 
 NAMES = (
@@ -74,7 +76,7 @@ def test_sums_over_windows_are_those_over_steps(data: st.DataObject) -> None:
     for name in NAMES:
         assert part.integral(name) == integrals.integral(part.column(name), part.weights), name
         if name in part.memory_spread:
-            ranks = integrals.weighted_ranks(part.column(name), part.weights, PERCENTS)
+            ranks = weighted_ranks(part.column(name), part.weights, PERCENTS)
             shares = tuple(value / run.recording.capacity for value in ranks)
             assert msgspec.structs.astuple(part.memory_spread[name]) == shares
     assert sum(part.integrals[name] for name in NAMES[6:11]) + part.integrals["idle"] == (
@@ -98,7 +100,7 @@ def test_the_runs_above_have_windows_of_many_steps_with_blocks_taken_in_them() -
 
 def test_it_does_not_matter_how_steps_are_chunked(monkeypatch: pytest.MonkeyPatch) -> None:
     def numbers(rows: int) -> dict[str, Any]:
-        monkeypatch.setattr(series.steps, "__defaults__", (None, rows))
+        monkeypatch.setattr(steps, "CHUNK", rows)
         whole = dataclasses.replace(run)  # nothing is worked out yet
         found: dict[str, Any] = msgspec.to_builtins(whole.run)
         return found
@@ -117,3 +119,33 @@ def test_sums_need_no_step_time_where_the_span_cuts_no_window() -> None:
         _ = bare.memory_spread
     with pytest.raises(AssertionError, match="end_ns is no quantity"):
         bare.integral("end_ns")
+
+
+class Counting:
+    """A run's model that counts the steps which it is asked for."""
+
+    def __init__(self, run: Report) -> None:
+        self.priced = 0
+        self.right = run.steptime
+
+    def ns(self, load: Load) -> int:
+        raise AssertionError(load)
+
+    def many(self, loads: Int64) -> Int64:
+        self.priced += len(loads)
+        return self.right.many(loads)  # type: ignore[union-attr, no-any-return]
+
+
+def test_steps_outside_the_span_are_not_looked_at() -> None:
+    many = Trace.build("many", np.arange(40) * 10**9, [20] * 40, [30] * 40)
+    run = pagedsim.simulate(many, "paged:block=4", device=DEVICE, max_len=200)
+    model = Counting(run)
+    part = report(run.recording, many, name="", window=(10, 11), steptime=model)
+    assert part.memory_spread["live"].max > 0
+    assert 0 < model.priced < len(run.steps) / 10
+
+
+def test_what_bounds_steps_needs_no_account() -> None:
+    run = pagedsim.simulate("chat", device=pagedsim.make_device("opt-13b", "h100"), max_len=2048)
+    assert by_step(run.timed, (), run.steptime) == ({}, run.compute)
+    assert by_step(run.timed, (), None) == ({}, None)

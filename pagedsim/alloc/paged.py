@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as SequenceOf
 from itertools import takewhile
+from typing import Any
 
 import numpy as np
 from mypy_extensions import mypyc_attr
@@ -141,7 +142,8 @@ class Paged:
         if self._tails:
             needs = [self.room(seq) + 1 for seq in seqs]  # before any of them leaves a tail
             return sum(takewhile(bool, map(self.grow, seqs, needs)))
-        free, tables = self._free, self._tables
+        free: list[Any] = self._free  # compiled, an int would be unpacked and packed again
+        tables: Any = self._tables
         if len(seqs) > len(free):
             seqs = seqs[: len(free)]
         for seq in seqs:

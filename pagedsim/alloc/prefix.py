@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as SequenceOf
 from itertools import takewhile
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
@@ -33,7 +34,7 @@ from pagedsim.alloc.stretches import Family, Stretch
 from pagedsim.errors import ContractError
 from pagedsim.protocols import Sequence
 
-_FEW = 8  # up to so many are moved one by one
+_FEW: Final = 8  # up to so many are moved one by one
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -6,13 +6,15 @@ keys through the blocks that are found under it and the next, until one is missi
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import mypyc_attr
 
 from pagedsim.alloc.prefix_tables import Tables
 from pagedsim.alloc.stretches import Family, Stretch, keys_of
 from pagedsim.protocols import Sequence
 
-_NO_KEY = -1
+_NO_KEY: Final = -1
 
 
 class Hit:
@@ -26,7 +28,7 @@ class Hit:
         self.found: list[tuple[Stretch, int]] = []
 
 
-NOBODYS = Hit(None, 0, [])
+NOBODYS: Final = Hit(None, 0, [])
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,9 @@ from pagedsim.protocols import Int64, Load
 
 Numbers: TypeAlias = npt.NDArray[Any]  # int64, or Python's integers where those do not fit
 
-FS = 1_000_000  # femtoseconds a nanosecond
-LONGEST_NS = (1 << 63) - 1
-FEW = 8  # steps that a loop prices faster than NumPy does
+FS: Final = 1_000_000  # femtoseconds a nanosecond
+LONGEST_NS: Final = (1 << 63) - 1
+FEW: Final = 8  # steps that a loop prices faster than NumPy does
 
 
 def exact(name: str, value: float, unit_ns: int | Fraction, scale: int = FS) -> int:

@@ -19,12 +19,13 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from heapq import heappop, heappush
 from operator import attrgetter
+from typing import Final
 
 from pagedsim.engine.reach import FOR_EVER, Reach
 from pagedsim.engine.request import NEVER, STOPPED, Clock, Request
 
-_RANK = attrgetter("rank")
-_NO_PERIOD = 1 << 62
+_RANK: Final = attrgetter("rank")
+_NO_PERIOD: Final = 1 << 62
 
 
 class Batch:
@@ -43,7 +44,7 @@ class Batch:
         self._rank = 0
         self._last: list[tuple[int, int, Request]] = []
         self.period = block or _NO_PERIOD
-        self.due: dict[int, dict[Request, None]] = {}  # none is empty; each in running order
+        self.due: dict[int, list[Request]] = {}  # none is empty; each in running order
         self.mixed = NEVER  # a tick at which some who are due then have their room already
         self.uneven = False  # whether somebody may have more than a block ahead
         self.reaches: list[Reach] = []  # of the windows of those that decode
@@ -151,11 +152,11 @@ class Batch:
         self.ahead(seq, seq.given, self.clock.tick)
         there = self.due.get(place)
         if there is None:
-            self.due[place] = {seq: None}
-        elif next(reversed(there)).rank < seq.rank:  # most often it follows them in the batch
-            there[seq] = None
+            self.due[place] = [seq]
+        elif there[-1].rank < seq.rank:  # most often it follows them in the batch
+            there.append(seq)
         else:
-            self.due[place] = dict.fromkeys(sorted((*there, seq), key=_RANK))
+            insort(there, seq, key=_RANK)
 
     def ahead(self, seq: Request, room: int, tick: int) -> None:
         """A decoding `seq` has this much room at `tick`, by itself: others due with it may not."""
@@ -168,7 +169,7 @@ class Batch:
     def unplace(self, seq: Request) -> None:
         """`seq` is not waited for any more."""
         there = self.due[seq.place]
-        del there[seq]
+        there.remove(seq)
         if not there:
             del self.due[seq.place]
 

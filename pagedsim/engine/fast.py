@@ -13,8 +13,9 @@ process runs ahead of SimPy's clock as long as no other event is due before a wi
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from math import ceil
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 import simpy
 
@@ -23,6 +24,7 @@ from pagedsim.engine.forks import forks_of, in_turn
 from pagedsim.engine.glide import glide
 from pagedsim.engine.jump import Pricer, jump
 from pagedsim.engine.outcomes import Outcomes, recorded
+from pagedsim.engine.reach import FOR_EVER
 from pagedsim.engine.recording import BLOCKED, Recorder, Recording
 from pagedsim.engine.request import Request
 from pagedsim.engine.sampling import check_samples
@@ -45,8 +47,7 @@ from pagedsim.protocols import (
 from pagedsim.trace.content import Content, foresee
 from pagedsim.trace.trace import Trace
 
-_RANK = attrgetter("rank")
-_FOR_EVER = float("inf")
+_RANK: Final = attrgetter("rank")
 
 
 class FastEngine:
@@ -84,7 +85,7 @@ class FastEngine:
         )
         self._shared = not (env is None and feed is None)  # others may put events into it
         peek: Callable[[], int | float] = self.env.peek
-        self._others = peek if self._shared and feed is None else lambda: _FOR_EVER
+        self._peek = peek if self._shared and feed is None else None
         self.pricer = Pricer(steptime)
         self.recorder = Recorder()
         self.steps, self._fruitless, self._patience = 0, 0, fruitless_steps(max_len)
@@ -194,15 +195,22 @@ class FastEngine:
             and not state.prefilling
             and state.running
             and self._steady.undisturbed(state)
-            and self._others() == _FOR_EVER
+            and self._others() == FOR_EVER
         )
 
-    def _horizon(self) -> float:
+    def _others(self) -> int:
+        """When the next event of others is due, rounded up."""
+        if self._peek is None:
+            return FOR_EVER
+        until = self._peek()
+        return FOR_EVER if until >= FOR_EVER else ceil(until)
+
+    def _horizon(self) -> int:
         """Nanoseconds from now until something from outside could change a step.
 
         An arrival behind a waiting head cannot, unless the queue is ordered.
         """
-        until = self._others()  # inf if there is no other event
+        until = self._others()
         if not self.state.waiting or self.state.rank is not None:
             arrival = self.source.next_ns()
             if arrival is not None and arrival < until:
@@ -271,15 +279,23 @@ class FastEngine:
         state, now = self.state, self.state.now_ns
         for seq in done:
             state.release(seq)
-        ended: list[Any] = self.forks.returned(done) if self.forks else done
-        for request in ended:  # a name of its own: compiled, a name has one type
-            request.finish_ns = now
-            self._outcomes.add(request)
-            self.source.follow(request.id, now)
-        self.source.done(len(ended), now)
+        count = len(done)
+        if self.forks:
+            ended = self.forks.returned(done)
+            count = len(ended)
+            for group in ended:
+                group.finish_ns = now
+                self._outcomes.add_group(group)
+                self.source.follow(group.id, now)
+        else:
+            for seq in done:
+                seq.finish_ns = now
+                self._outcomes.add(seq)
+                self.source.follow(seq.id, now)
+        self.source.done(count, now)
         self._fruitless = 0
         if self._progress is not None:
-            self._progress(len(ended))
+            self._progress(count)
 
     # Requests.
 

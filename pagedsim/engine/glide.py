@@ -7,7 +7,7 @@ the next window, and the scheduler is not called; it has promised as much (`Supp
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from pagedsim.engine.account import terms
 from pagedsim.engine.jump import Pricer, jump
@@ -16,12 +16,12 @@ from pagedsim.engine.request import Request
 from pagedsim.engine.state import State
 from pagedsim.protocols import Limit, Load
 
-_NOBODY: dict[Any, int] = {}
+_NOBODY: Final[dict[Any, int]] = {}
 
 
 def glide(
     state: State,
-    horizon: Callable[[], float],
+    horizon: Callable[[], int],
     pricer: Pricer,
     recorder: Recorder,
     step: int,
@@ -38,7 +38,7 @@ def glide(
     while batch.decoding:
         now = state.now_ns
         until = horizon()
-        if until <= 0 or not state.grow_all({}):
+        if until <= 0 or not state.grow_all(_NOBODY):
             break
         decoding = batch.decoding
         stored = batch.stored + decoding

@@ -10,15 +10,17 @@ get it::
 
 from __future__ import annotations
 
+from typing import Final
+
 from pagedsim.engine.recording import Recorder
 from pagedsim.engine.state import State
 from pagedsim.engine.watch import Watch
 from pagedsim.errors import ContractError
 from pagedsim.protocols import Load, StepTime, SupportsFew, SupportsRamp
 
-_FIRST = 4  # steps are priced in portions, a small one first, for most windows are short
-_FEW = 16  # from there on an array is worth its cost
-_MANY = 1 << 16
+_FIRST: Final = 4  # steps are priced in portions, a small one first, for most windows are short
+_FEW: Final = 16  # from there on an array is worth its cost
+_MANY: Final = 1 << 16
 
 
 class Pricer:
@@ -61,7 +63,7 @@ def jump(
     pricer: Pricer,
     recorder: Recorder,
     load: Load,
-    horizon: float,
+    horizon: int,
     watch: Watch | None = None,
 ) -> tuple[int, int, int]:
     """Take as many whole steps as nothing can change in, at least one: steps, ns, Σ j · ns of j.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import Any
 
 import numpy as np
 
+from pagedsim.engine.groups import Group
 from pagedsim.engine.recording import Recorder, Recording, Requests, Status
+from pagedsim.engine.request import Request
 from pagedsim.engine.source import Source
 from pagedsim.protocols import Allocator, SupportsBlocks, evicted
 from pagedsim.trace.trace import Trace
@@ -27,12 +28,22 @@ class Outcomes:
         self._memory = self._rows.reshape(-1).data.cast("B")
         self._pack_into = Struct(f"={self._rows.shape[1]}q").pack_into
 
-    def add(self, seq: Any) -> None:
-        """A request that is done, or a group of samples. O(1)."""
+    def add(self, seq: Request) -> None:
+        """A request that is done. O(1)."""
+        generated = seq.tokens - seq.prompt
         self._pack_into(
             self._memory, self._size * seq.id,
             seq.arrival_ns, seq.admitted_ns, seq.first_token_ns, seq.finish_ns,
-            seq.hit, seq.resumed_hit, seq.preemptions, seq.recomputed, seq.generated, seq.longest,
+            seq.hit, seq.resumed_hit, seq.preemptions, seq.recomputed, generated, generated,
+        )  # fmt: skip
+
+    def add_group(self, group: Group) -> None:
+        """A request of several samples: what its group says. O(samples)."""
+        self._pack_into(
+            self._memory, self._size * group.id,
+            group.arrival_ns, group.admitted_ns, group.first_token_ns, group.finish_ns,
+            group.hit, group.resumed_hit, group.preemptions, group.recomputed,
+            group.generated, group.longest,
         )  # fmt: skip
 
     def columns(self, refused_ns: dict[int, int], max_len: int) -> Requests:

@@ -14,10 +14,11 @@ Those whose window moves are counted, with a sum; the others wait at the tick at
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from typing import Final
 
 from pagedsim.protocols import Narrow
 
-FOR_EVER = 1 << 62
+FOR_EVER: Final = 1 << 62
 
 
 class Reach:

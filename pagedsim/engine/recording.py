@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -69,11 +69,11 @@ class Apart(NamedTuple):
     outside_step: int
 
 
-_PACK_START = Struct(f"={len(Start._fields)}q").pack
-_PACK_BOTH = Struct(f"={len(Start._fields) + len(StartApart._fields)}q").pack
-_PACK_APART = Struct(f"={len(Apart._fields)}q").pack
+_PACK_START: Final = Struct(f"={len(Start._fields)}q").pack
+_PACK_BOTH: Final = Struct(f"={len(Start._fields) + len(StartApart._fields)}q").pack
+_PACK_APART: Final = Struct(f"={len(Apart._fields)}q").pack
 
-BLOCKED = 4  # added to Window.limit
+BLOCKED: Final = 4  # added to Window.limit
 
 
 class Status(IntEnum):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pagedsim.protocols import Int64
 from pagedsim.trace.content import Content
 
@@ -15,8 +17,8 @@ class Clock:
         self.tick = 0
 
 
-STOPPED = Clock()  # for those that do not decode; it never moves
-NEVER = -1  # a tick that does not come
+STOPPED: Final = Clock()  # for those that do not decode; it never moves
+NEVER: Final = -1  # a tick that does not come
 
 
 class Request:

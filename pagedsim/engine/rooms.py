@@ -13,7 +13,7 @@ it matters, which is seldom; and what its last block will spill is noted at the 
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from pagedsim.engine.batch import Batch
 from pagedsim.engine.grouped import GroupAccount
@@ -27,9 +27,9 @@ from pagedsim.protocols import (
     Usage,
 )
 
-_RANK = attrgetter("rank")
-_NOTHING: tuple[int, ...] = ()
-NOBODY: tuple[Any, int] = (None, 0)
+_RANK: Final = attrgetter("rank")
+_NOTHING: Final[tuple[int, ...]] = ()
+NOBODY: Final[tuple[Any, int]] = (None, 0)
 
 
 class Rooms:
@@ -168,11 +168,11 @@ class Rooms:
             self._fill(self._filling(full, tick + 1))
         return True
 
-    def _give(self, due: dict[Request, None], tick: int) -> int:
+    def _give(self, due: list[Request], tick: int) -> int:
         """A block to each of those `due` at `tick` who lack one; how many, -1 at a refusal."""
         batch, extend = self.batch, self._extend
         assert extend is not None
-        asking = list(due)
+        asking = due
         alike = not batch.uneven and batch.mixed != tick
         if not alike:
             room = self.allocator.room
@@ -193,9 +193,9 @@ class Rooms:
         self._served, batch.mixed = tick, NEVER
         return given
 
-    def _filling(self, due: dict[Request, None], tick: int) -> list[Request]:
+    def _filling(self, due: list[Request], tick: int) -> list[Request]:
         if not self.batch.uneven:
-            return list(due)
+            return due
         room = self.allocator.room
         return [seq for seq in due if room(seq) == seq.base + tick]
 

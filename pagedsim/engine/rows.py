@@ -11,7 +11,7 @@ is not kept: it follows from the counts before. Where a count needs more than 4 
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -46,10 +46,10 @@ class Window(NamedTuple):
 
 KEPT = Window._fields[1:]
 _SMALL = ("steps", "batch", "sequences", "prefills", "tokens", "limit")
-_NARROW = np.dtype([(name, np.int32 if name in _SMALL else np.int64) for name in KEPT])
-_WIDE = np.dtype([(name, np.int64) for name in KEPT])
-_PACK = struct.Struct("=" + "".join("i" if name in _SMALL else "q" for name in KEPT)).pack
-_PACK_WIDE = struct.Struct(f"={len(KEPT)}q").pack
+_NARROW: Final = np.dtype([(name, np.int32 if name in _SMALL else np.int64) for name in KEPT])
+_WIDE: Final = np.dtype([(name, np.int64) for name in KEPT])
+_PACK: Final = struct.Struct("=" + "".join("i" if name in _SMALL else "q" for name in KEPT)).pack
+_PACK_WIDE: Final = struct.Struct(f"={len(KEPT)}q").pack
 
 
 class Rows:

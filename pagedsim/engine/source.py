@@ -66,11 +66,12 @@ class Source:
         first, times = self._next, self._times
         if first >= self._sent or times[first] > now_ns:
             return []
-        at = first
-        while at < self._sent and times[at] <= now_ns:
-            at += 1
-        self._next = at
-        return list(zip(self._rows[first:at], times[first:at], strict=True))
+        found = []
+        while first < self._sent and times[first] <= now_ns:
+            found.append((self._rows[first], times[first]))
+            first += 1
+        self._next = first
+        return found
 
     def done(self, requests: int, now_ns: int) -> None:
         """That many results were returned: under a concurrency as many requests are sent."""

@@ -19,7 +19,7 @@ Python's integers.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ from pagedsim.errors import SpecError
 from pagedsim.protocols import Int64, Load
 
 Float64: TypeAlias = npt.NDArray[np.float64]
+
+_ONES: Final = 1.5 * 2**52  # doubles from 2^52 to 2^53 are the whole numbers
+_EXACT: Final = 2.0**51
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -137,7 +140,10 @@ class Roofline:
         return np.where(idle, 0.0, shares)
 
     def _time(self, flops: int, size: int) -> int:
-        return checked(self._overhead + round(max(flops / self._peak_rate, size / self._byte_rate)))
+        ns = max(flops / self._peak_rate, size / self._byte_rate)
+        # added to a number whose neighbours are 1 away, a smaller one is rounded half to even
+        whole = int(ns + _ONES - _ONES) if ns < _EXACT else round(ns)
+        return checked(self._overhead + whole)
 
     def _times(self, flops: Numbers, size: Numbers) -> Int64:
         """`_time` of each, of which there must be one."""

@@ -20,8 +20,8 @@ class Step(NamedTuple):
 
 def step_of(plan: Plan, batch: Batch) -> Step:
     """What `plan` means for the batch. O(running), unless all that decode are planned as one."""
-    if plan.decoding:
-        return Step(batch.decoding, plan.scheduled, [])
+    if plan.decoding:  # half the time of Step(…)
+        return tuple.__new__(Step, (batch.decoding, plan.scheduled, []))
     others = {seq: count for seq, count in plan.scheduled.items() if not seq.decoding}
     decoding = len(plan.scheduled) - len(others)
     behind = []

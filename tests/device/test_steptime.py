@@ -294,3 +294,18 @@ def test_many_equals_ns_where_int64_overflows(model: StepTime) -> None:
     for scale in (10**11, 10**12, 10**13, 10**14, 10**15):
         loads = [Load(scale // 100, 0, scale // 100, scale, scale + at) for at in range(5)]
         assert model.many(np.array(loads)).tolist() == [model.ns(load) for load in loads]
+
+
+_EDGE = 4 << 51  # from there on a double holds no quarters
+
+
+@given(
+    st.one_of(st.integers(0, 1 << 62), st.integers(0, 64), st.integers(-9, 9).map(_EDGE.__add__))
+)
+def test_a_roofline_rounds_half_to_even(quarters: int) -> None:
+    """Quarters of a ns; as `many` has it, and as Python rounds."""
+    model = Roofline(make_device("llama-3.1-8b", "h100"), overhead_ms=0)
+    model._peak_rate = model._byte_rate = 4.0
+    wanted = max(1, round(quarters / 4))
+    assert model._time(quarters, 0) == model._time(0, quarters) == wanted
+    assert model._times(np.array([quarters]), np.array([0])).tolist() == [wanted]

@@ -249,11 +249,12 @@ class KeyedPaged(Tables):
 
     def _unname(self, held: Held, full: int) -> None:
         """What lies behind its first `full` blocks has no key any more, but for what others hit."""
-        while full < held.named and self._holders[held.table[full]] > 1:
-            full += 1
-        for block in held.table[full : held.named]:
+        kept = held.named  # what lies before a block that others hit has a key too
+        while kept > full and self._holders[held.table[kept - 1]] == 1:
+            kept -= 1
+        for block in held.table[kept : held.named]:
             self._lose_key(block)
-        held.named = full
+        held.named = kept
         self._looked = (None, 0, self._looked[2])
 
     def _forget(self, block: int) -> None:

@@ -66,17 +66,16 @@ class PrefixPaged(Keys):
             raise ContractError(f"paged: request {seq.id} is admitted twice")
         hit, block = self._hit(seq), self.block
         need = -(-max(tokens, whole) // block) - hit.blocks
-        for stretch, count in hit.found:
+        for at, stretch in enumerate(hit.stretches):
             if not stretch.holders:
-                need += count
+                need += hit.counts[at]
         if need + -(-spare // block) > self._free.blocks:
             return False
         held = Held(hit.content)
         check_content(seq, tokens, block, held.full)
         self._looked = NOBODYS
-        for stretch, count in hit.found:
-            self._share(stretch, count)
-            held.hold(stretch, count)
+        self._share(hit)
+        held.stretches, held.counts = hit.stretches, hit.counts
         held.skip(hit.blocks)
         more = -(-tokens // block) - hit.blocks
         if more > 0:
@@ -214,20 +213,25 @@ class PrefixPaged(Keys):
             del ids[count:]
             held.skip(count)
             last = held.open
-            if found:  # look-ups find others as long as they are there
-                held.open = None
-                stretch = Stretch(ids, key, family)
-                stretch.first = False
-                family.others.append(stretch)
-                held.hold(stretch, count)
-                continue
-            self._keys += count
-            if last is not None and last.end == key and last.holders == 1 and held.family is family:
+            if not found:
+                self._keys += count
+            if (
+                last is not None
+                and last.end == key
+                and last.holders == 1
+                and last.first is not found
+                and held.family is family
+                and (not found or family.goes_on(last, count))
+            ):
                 last.ids += ids
                 held.counts[-1] += count
                 continue
             stretch = Stretch(ids, key, family)
-            family.add(stretch)
+            if found:  # look-ups find others as long as they are there
+                stretch.first = False
+                family.others.append(stretch)
+            else:
+                family.add(stretch)
             held.hold(stretch, count)
             held.open, held.family = stretch, family
 
@@ -235,13 +239,17 @@ class PrefixPaged(Keys):
         """What lies behind its first `full` blocks has no key any more, but for what others hit."""
         kept: list[Stretch] = []
         loose: list[int] = []
+        at = hit = 0
+        for stretch in held.listed():
+            at += len(stretch.ids)
+            if stretch.holders > 1:
+                hit = at  # and what lies before it has a key too, whoever others found it with
         at = 0
         for stretch in held.listed():
             end = at + len(stretch.ids)
-            if not loose and (end <= full or stretch.holders > 1):
+            if end <= full or end <= hit:
                 kept.append(stretch)
             else:
-                assert stretch.holders == 1
                 if at < full:
                     kept.append(stretch)
                     stretch = self._cut(stretch, full - at)

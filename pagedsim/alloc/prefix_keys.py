@@ -18,14 +18,17 @@ _NO_KEY: Final = -1
 
 
 class Hit:
-    """What `seq` would hit when it knew `tokens`: `blocks` in all, of stretches `found` so many."""
+    """What `seq` would hit when it knew `tokens`: `blocks` in all, the first `counts` of each of
+    `stretches`.
+    """
 
-    __slots__ = ("blocks", "content", "found", "seq", "tokens")
+    __slots__ = ("blocks", "content", "counts", "seq", "stretches", "tokens")
 
     def __init__(self, seq: Sequence | None, tokens: int, content: list[tuple[int, int]]) -> None:
         self.seq, self.tokens, self.content = seq, tokens, content
         self.blocks = 0
-        self.found: list[tuple[Stretch, int]] = []
+        self.stretches: list[Stretch] = []
+        self.counts: list[int] = []
 
 
 NOBODYS: Final = Hit(None, 0, [])
@@ -61,37 +64,45 @@ class Keys(Tables):
     def _look_up(self, seq: Sequence, tokens: int) -> Hit:
         """O(stretches). It would be the same until a key is given or lost that it notes."""
         hit = Hit(seq, tokens, keys_of(seq, self.block))
-        self._look += 1
+        stretches, counts = hit.stretches, hit.counts
+        self._look = look = self._look + 1
         self._wanted = _NO_KEY
         most = (tokens - 1) // self.block
         for key, count in hit.content:
             if hit.blocks == most:
                 break
-            end = key + min(count, most - hit.blocks)
+            start, end = key, key + min(count, most - hit.blocks)
             family = self._families.get(key)
             if family is not None:
                 for stretch in family.found:
                     if stretch.key != key or key == end:
                         break
-                    count = min(len(stretch.ids), end - key)
-                    hit.found.append((stretch, count))
-                    hit.blocks += count
+                    count = len(stretch.ids)
+                    if count > end - key:
+                        count = end - key
+                    stretches.append(stretch)
+                    counts.append(count)
                     key += count
-                    stretch.seen = self._look
+                    stretch.seen = look
+                hit.blocks += key - start
             if key < end:
                 self._wanted = key
                 break
         return hit
 
-    def _share(self, stretch: Stretch, count: int) -> None:
-        """The first `count` blocks of `stretch` are hit; free ones leave the free list."""
-        if count < len(stretch.ids):
-            self._cut(stretch, count)
-        if stretch.holders:
-            self._shared += count
-        else:
-            self._free.remove(stretch)
-            self._cached -= count
+    def _share(self, hit: Hit) -> None:
+        """One more holds what is hit; free blocks of it leave the free list. O(stretches)."""
+        counts = hit.counts
+        for at, stretch in enumerate(hit.stretches):
+            count = counts[at]
+            if count < len(stretch.ids):
+                self._cut(stretch, count)
+            if stretch.holders:
+                self._shared += count
+            else:
+                self._free.remove(stretch)
+                self._cached -= count
+            stretch.holders += 1
 
     def _cut(self, stretch: Stretch, count: int) -> Stretch:
         """`stretch` keeps its first `count` blocks; the others, in one that stands with it."""
@@ -141,20 +152,34 @@ class Keys(Tables):
 
     def _find_next(self, family: Family, start: int, end: int) -> None:
         """Under the keys ``start : end`` look-ups find who of `others` got them first."""
-        for other in family.others:
-            low, high = max(start, other.key), min(end, other.end)
-            if low < high:
-                if other.key < low:
-                    other = self._cut(other, low - other.key)
-                if high < other.end:
-                    self._cut(other, high - low)
-                family.drop(other)
-                other.first = True
-                family.add(other)
-                self._keys += high - low
-                self._find_next(family, start, low)
-                self._find_next(family, high, end)
-                return
+        missing = [(start, end)]
+        for other in family.others[:]:
+            if missing:
+                missing = self._find_in(other, missing)
+
+    def _find_in(self, other: Stretch, missing: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """What `other` has of `missing`, ranges of keys in order, is found; what is missing yet."""
+        family, part = other.family, other
+        assert family is not None
+        still: list[tuple[int, int]] = []
+        for start, end in missing:
+            low, high = max(start, part.key), min(end, part.end)
+            if low >= high or part.first:
+                still.append((start, end))
+                continue
+            if part.key < low:
+                part = self._cut(part, low - part.key)
+            rest = self._cut(part, high - low) if high < part.end else part
+            family.drop(part)
+            part.first = True
+            family.add(part)
+            self._keys += high - low
+            if start < low:
+                still.append((start, low))
+            if high < end:
+                still.append((high, end))
+            part = rest
+        return still
 
 
 __all__ = ["NOBODYS", "Hit", "Keys"]

@@ -92,13 +92,14 @@ class Held:
         """All stretches as they are now, in order. O(stretches)."""
         found: list[Stretch] = []
         for at, stretch in enumerate(self.stretches):
-            part: Stretch | None = stretch
-            count = self.counts[at]
+            found.append(stretch)
+            count = self.counts[at] - len(stretch.ids)
             while count:
-                assert part is not None
-                found.append(part)
-                count -= len(part.ids)
-                part = part.rest
+                rest = stretch.rest
+                assert rest is not None
+                stretch = rest
+                found.append(stretch)
+                count -= len(stretch.ids)
         return found
 
     def table(self) -> list[int]:

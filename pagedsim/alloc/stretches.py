@@ -15,11 +15,15 @@ key after it, whoever holds it, or starts a family.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
+from operator import attrgetter
 
 import numpy as np
 
 from pagedsim.protocols import Sequence
+
+_KEY = attrgetter("key")
 
 
 class Stretch:
@@ -71,32 +75,53 @@ class Family:
         self.others: list[Stretch] = []
 
     def alike(self, key: int, most: int) -> tuple[bool, int]:
-        """Whether `key` is found, and of how many keys from there on that is as true. O(found)."""
-        until = key + most
-        for stretch in reversed(self.found):
-            if stretch.key > key:
-                until = min(until, stretch.key)
-            elif stretch.end > key:
-                return True, min(until, stretch.end) - key
-            else:
-                break
-        return False, until - key
+        """Whether `key` is found, and of how many keys from there on that is as true."""
+        found = self.found
+        if not found or found[-1].end <= key:
+            return False, most
+        at = bisect_right(found, key, key=_KEY)  # the first behind it
+        if at and found[at - 1].end > key:
+            return True, min(found[at - 1].end - key, most)
+        return False, min(found[at].key - key, most)
+
+    def goes_on(self, other: Stretch, count: int) -> bool:
+        """Whether one of `others` can have `count` keys more, that nobody after it has: who got
+        keys first is told by who stands first. O(others after it).
+        """
+        end = other.end
+        for younger in reversed(self.others):
+            if younger is other:
+                return True
+            if younger.key < end + count and end < younger.end:
+                return False
+        raise AssertionError
 
     def add(self, stretch: Stretch) -> None:
-        """`stretch` is found from now on. O(found)."""
-        at = len(self.found)
-        while at and self.found[at - 1].key > stretch.key:
-            at -= 1
-        self.found.insert(at, stretch)
+        """`stretch` is found from now on."""
+        found = self.found
+        if not found or found[-1].key < stretch.key:
+            found.append(stretch)
+        else:
+            insort(found, stretch, key=_KEY)
 
     def drop(self, stretch: Stretch) -> None:
-        """`stretch` has no keys any more. O(its stretches)."""
-        (self.found if stretch.first else self.others).remove(stretch)
+        """`stretch` has no keys any more. O(others) if it is one of them."""
+        if stretch.first:
+            del self.found[self._at(stretch)]
+        else:
+            self.others.remove(stretch)
 
     def part(self, stretch: Stretch, rest: Stretch) -> None:
-        """`rest` was cut off `stretch`. O(its stretches)."""
-        among = self.found if stretch.first else self.others
-        among.insert(among.index(stretch) + 1, rest)
+        """`rest` was cut off `stretch`. O(others) if it is one of them."""
+        if stretch.first:
+            self.found.insert(self._at(stretch) + 1, rest)
+        else:
+            self.others.insert(self.others.index(stretch) + 1, rest)
+
+    def _at(self, stretch: Stretch) -> int:
+        """Where it is in `found`."""
+        found = self.found
+        return 0 if found[0] is stretch else bisect_left(found, stretch.key, key=_KEY)
 
 
 class FreeStretches:

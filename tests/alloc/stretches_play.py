@@ -116,13 +116,16 @@ def play(data: st.DataObject, forks: bool, made_of: Any = PrefixPaged) -> int:
     block, count = data.draw(st.integers(1, 2)), data.draw(st.integers(3, 16))
     both = Both(block, count, data.draw(st.sampled_from(["0.33", "0.11"])), made_of)
     keys, made = Keys(), data.draw(st.sampled_from([Seq, Told]))
-    kinds = ["admit", "admit", "admit", "grow", "decode", "decode", "release", "look"]
+    kinds = ["admit", "admit", "twin", "grow", "decode", "decode", "release", "look"]
     texts: list[tuple[int, ...]] = []
     for step in range(data.draw(st.integers(1, 40))):
         kind = data.draw(st.sampled_from([*kinds, *["fork"] * forks]))
         running = both.running
         fresh = tuple(range(100 * (step + 1), 100 * (step + 1) + 6 * block))
-        if kind in ("admit", "look") or not running:
+        if kind == "twin" and running:  # of one that may not be computed, so both will
+            text = data.draw(st.sampled_from(running)).text
+            admit(data, both, made(step, text, len(text), keys.of(text, block)))
+        elif kind in ("admit", "twin", "look") or not running:
             start = data.draw(st.sampled_from([(), *texts]))
             kept = data.draw(st.integers(0, len(start)))
             text = start[:kept] + fresh[: data.draw(st.integers(0 if kept else 1, len(fresh)))]

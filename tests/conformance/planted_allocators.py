@@ -309,7 +309,7 @@ class LooksAndTakes(PrefixPaged):
     """A look-up moves what it finds to the back of the list."""
 
     def cached(self, seq: Any, /) -> int:
-        for stretch, _ in self._hit(seq).found:
+        for stretch in self._hit(seq).stretches:
             if not stretch.holders:
                 self._free.remove(stretch)
                 self._free.put_back(stretch)

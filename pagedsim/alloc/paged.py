@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as SequenceOf
 from itertools import takewhile
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from mypy_extensions import mypyc_attr
@@ -142,8 +142,8 @@ class Paged:
         if self._tails:
             needs = [self.room(seq) + 1 for seq in seqs]  # before any of them leaves a tail
             return sum(takewhile(bool, map(self.grow, seqs, needs)))
-        free = cast("list[Any]", self._free)  # compiled, an int is unpacked and packed again
-        tables = cast("dict[Any, list[Any]]", self._tables)
+        free: list[Any] = self._free  # compiled, an int is unpacked and packed again
+        tables: dict[Any, list[Any]] = self._tables
         if len(seqs) > len(free):
             seqs = seqs[: len(free)]
         for seq in seqs:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from mypy_extensions import mypyc_attr
 
 from pagedsim.device.device import Device
-from pagedsim.device.steptime import FEW, Numbers, checked, exact, largest
+from pagedsim.device.steptime import FEW, LONGEST_NS, Numbers, checked, exact, largest
 from pagedsim.errors import SpecError
 from pagedsim.protocols import Int64, Load
 
@@ -72,7 +72,7 @@ class Roofline:
     def ns(self, load: Load) -> int:
         """Nanoseconds, at least 1."""
         _, _, tokens, pairs, context = map(int, load)
-        return self._time(self._flops(tokens, pairs), self._bytes(tokens, context))
+        return self._few(self._flops(tokens, pairs), 0, self._bytes(tokens, context), 0, 1)[0]
 
     def ramp(self, load: Load, steps: int) -> Int64:
         """int64[steps]: `ns` of each of the next `steps` decode steps."""
@@ -90,7 +90,7 @@ class Roofline:
         sequences, _, tokens, pairs, context = map(int, load)
         work, more_work = self._flops(tokens, pairs), self._flops_per_pair * sequences
         moved, more_moved = self._bytes(tokens, context), self._kv * sequences * (tokens > 0)
-        return [self._time(work + j * more_work, moved + j * more_moved) for j in range(steps)]
+        return self._few(work, more_work, moved, more_moved, steps)
 
     def many(self, loads: Int64) -> Int64:
         """int64[n]: `ns` of each of int64[n, 5] `loads`."""
@@ -139,14 +139,23 @@ class Roofline:
         shares: Float64 = flops / np.where(idle, 1.0, size) * (self._unit / self._tp)
         return np.where(idle, 0.0, shares)
 
-    def _time(self, flops: int, size: int) -> int:
-        ns = max(flops / self._peak_rate, size / self._byte_rate)
-        # added to a number whose neighbours are 1 away, a smaller one is rounded half to even
-        whole = int(ns + _ONES - _ONES) if ns < _EXACT else round(ns)
-        return checked(self._overhead + whole)
+    def _few(self, flops: int, more: int, size: int, more_size: int, steps: int) -> list[int]:
+        """ns of steps of that work and size, each with so much more than the one before it."""
+        found: list[int] = []
+        peak, rate, overhead = self._peak_rate, self._byte_rate, self._overhead
+        for _ in range(steps):
+            compute, memory = flops / peak, size / rate
+            ns = compute if compute > memory else memory
+            # added to a number whose neighbours are 1 away, a smaller one is rounded half to even
+            found.append(overhead + (int(ns + _ONES - _ONES) if ns < _EXACT else round(ns)))
+            flops += more
+            size += more_size
+        if found and (min(found) < 1 or found[-1] > LONGEST_NS):  # the last takes longest
+            found = [checked(ns) for ns in found]
+        return found
 
     def _times(self, flops: Numbers, size: Numbers) -> Int64:
-        """`_time` of each, of which there must be one."""
+        """`_few` of each, of which there must be one."""
         compute = (flops / self._peak_rate).astype(np.float64)
         memory = (size / self._byte_rate).astype(np.float64)
         ns = np.rint(np.maximum(compute, memory))

@@ -195,14 +195,12 @@ class FastEngine:
             and not state.prefilling
             and state.running
             and self._steady.undisturbed(state)
-            and self._others() == FOR_EVER
+            and (self._peek is None or self._others() == FOR_EVER)
         )
 
     def _others(self) -> int:
         """When the next event of others is due, rounded up."""
-        if self._peek is None:
-            return FOR_EVER
-        until = self._peek()
+        until = self._peek() if self._peek is not None else FOR_EVER
         return FOR_EVER if until >= FOR_EVER else ceil(until)
 
     def _horizon(self) -> int:
@@ -210,7 +208,7 @@ class FastEngine:
 
         An arrival behind a waiting head cannot, unless the queue is ordered.
         """
-        until = self._others()
+        until = FOR_EVER if self._peek is None else self._others()
         if not self.state.waiting or self.state.rank is not None:
             arrival = self.source.next_ns()
             if arrival is not None and arrival < until:

@@ -307,5 +307,5 @@ def test_a_roofline_rounds_half_to_even(quarters: int) -> None:
     model = Roofline(make_device("llama-3.1-8b", "h100"), overhead_ms=0)
     model._peak_rate = model._byte_rate = 4.0
     wanted = max(1, round(quarters / 4))
-    assert model._time(quarters, 0) == model._time(0, quarters) == wanted
+    assert model._few(quarters, 0, 0, 0, 1) == model._few(0, 0, quarters, 0, 1) == [wanted]
     assert model._times(np.array([quarters]), np.array([0])).tolist() == [wanted]

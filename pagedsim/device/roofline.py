@@ -82,12 +82,12 @@ class Roofline:
         work, more_work = self._flops(tokens, pairs), self._flops_per_pair * sequences
         moved, more_moved = self._bytes(tokens, context), self._kv * sequences * (tokens > 0)
         if steps <= FEW:
-            return np.array(self.few(load, steps), np.int64)
+            return np.array(self._few(work, more_work, moved, more_moved, steps), np.int64)
         return self._times(_line(work, more_work, steps), _line(moved, more_moved, steps))
 
     def few(self, load: Load, steps: int) -> list[int]:
-        """The same as a list, for a few steps."""
-        sequences, _, tokens, pairs, context = map(int, load)
+        """The same as a list, for a few steps of a load in Python's integers."""
+        sequences, _, tokens, pairs, context = load
         work, more_work = self._flops(tokens, pairs), self._flops_per_pair * sequences
         moved, more_moved = self._bytes(tokens, context), self._kv * sequences * (tokens > 0)
         return self._few(work, more_work, moved, more_moved, steps)

@@ -24,8 +24,8 @@ def terms(
     """Live, reserved, internal, lost, cached, shared, held and free slots of step `number`.
 
     `decoding` and `others` are those of the step; `ended` is it where members of the batch are done
-    and held. O(1), but for who prefills and what `ended` shares. ContractError where a term is
-    below 0.
+    and held. What the allocator said is left in `state.used`. O(1), but for who prefills and what
+    `ended` shares. ContractError where a term is below 0.
     """
     batch, spill = state.batch, state.spill
     state.used = None

@@ -167,7 +167,7 @@ class Batch:
             self.mixed = tick
 
     def unplace(self, seq: Request) -> None:
-        """`seq` is not waited for any more."""
+        """`seq` is not waited for any more. O(those due with it)."""
         there = self.due[seq.place]
         there.remove(seq)
         if not there:

@@ -96,16 +96,6 @@ class Request:
         return self.known if self.clock is STOPPED else self.base + self.clock.tick + 1
 
     @property
-    def generated(self) -> int:
-        """Tokens yielded."""
-        return self.tokens - self.prompt
-
-    @property
-    def longest(self) -> int:
-        """Those of the longest sample: of the only one."""
-        return self.tokens - self.prompt
-
-    @property
     def decoding(self) -> bool:
         """Whether it wants exactly one token."""
         return self.clock is not STOPPED

@@ -51,7 +51,7 @@ class Rooms:
         self._trim = grouped.trim if grouped is not None and grouped.windowed else None
         self.groups = None if grouped is None else GroupAccount(allocator, self.batch)
         self._looked = NOBODY  # who was looked up, and its hit, as long as nothing has changed
-        self.used: Usage | None = None  # by `terms` or growth, as long as a window lasts
+        self.used: Usage | None = None  # as it is, where `terms` or growth has just asked
         self._freed = False  # whether growing has given slots back since a plan looked at the head
 
     def room(self, seq: Any) -> int:

@@ -93,7 +93,8 @@ class SupportsExtend(Protocol):
         """One more block to each of `seqs`, whose room is used up, in their order.
 
         Returns how many got one: all, or as many as there were blocks. The same as `grow` by one
-        token for each until the first refusal, in O(len(seqs)).
+        token for each until the first refusal, in O(len(seqs)). `seqs` may be a list of the
+        engine's own: it is not to be kept.
         """
         ...
 
@@ -111,7 +112,7 @@ class SupportsFill(SupportsExtend, Protocol):
     def fill(self, seqs: SequenceOf[Sequence], /) -> None:
         """The last block of each of `seqs` is full at the step being planned, in their order.
 
-        The same as `grow` to its room for each.
+        The same as `grow` to its room for each. `seqs` is not to be kept, as in `extend`.
         """
         ...
 

@@ -2,10 +2,10 @@
 
 Two things do: what grows by the same amount each step, and what `Start` rows add from a step on::
 
-    live |          __.....       `steady`: so much more each step
+    live |          __.....       `slope`: so much more each step
          |     __.''
          |__.''__________________ ns
-    held |          ________       `taken`: so much more from `offset` on, `at_ns` after the start
+    held |          ________       `change`: so much more from a step on, `at_ns` after the start
          |_________|
          |__________at___________ ns
 

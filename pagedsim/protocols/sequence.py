@@ -57,22 +57,22 @@ class Sequence(Protocol):
         ...
 
     def keys(self, block: int, /) -> Int64:
-        """int64[full blocks of prompt and output]: chained keys of blocks of `block` tokens. O(1).
+        """int64[full blocks of prompt and output]: chained keys of blocks of `block` tokens.
 
         Two are equal if, and only if, their blocks and all before them hold the same tokens under
         the same salt. Keys are >= 0. Only those of the first ``tokens // block`` blocks are known
-        yet.
+        yet. O(blocks); O(1) where it was the last to be asked.
         """
         ...
 
 
 class Stretched(Sequence, Protocol):
-    """One that tells its keys in fewer words. Not all do: what takes it must do without."""
+    """A sequence that also tells its keys as stretches; one that does not is asked for `keys`."""
 
     def stretches(self, block: int, /) -> list[tuple[int, int]]:
         """`keys` as stretches in which they count up by one: (first key, how many). O(stretches).
 
-        As long as can be, so none begins with the key after the last one's.
+        As long as can be: none begins with the key after the last one of the stretch before it.
         """
         ...
 

@@ -1,15 +1,15 @@
 """Which blocks of a trace hold the same tokens: chained keys for all rows at once.
 
 Two blocks have the same key if, and only if, they and all blocks before them in their prompts hold
-the same tokens under the same salt. Keys are exact, not hashes: where a row goes on, its chain and
-the next piece of a run are interned to an integer. A row whose chain nobody shares any more is
-done: all its later keys are new. So the work is in what is shared, not in what there is. A key is
-the place of its block in the trace, or of the first block that is the same: so what two rows share
-has keys that follow each other, and a table by key is read in stretches::
+the same tokens under the same salt. Keys are exact, not hashes: a key is the place of its block in
+the trace, or of the first block that is the same. So what two rows share has keys that follow each
+other, and a row's keys are a few *stretches* of integers that count up. Who had which tokens first
+is found for all block sizes in `trace.firsts`, whose parts are cut into blocks here::
 
-    tokens     |---- run ----||-- run --||------- run -------|
-    blocks     |--- 0 ---|--- 1 ---|--- 2 ---|--- 3 ---|- 4 -|      the last one may be partial
-    pieces     |---------|----|----|-----|---|---------|-----|
+    tokens     |-------------- row 0 --------------|------------ row 1 -----------|
+    parts      |--------- 0 had them first --------|------ 0 did ----|--- its own |
+    blocks     |--- 0 ---|--- 1 ---|--- 2 ---|- 3 -|--- 0 ---|--- 5 ---|--- 6 ----|
+                                       the last block of a row may be partial
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def blocks(trace: Trace, size: int, *, outputs: bool = False) -> Blocks:
 def stretches(salt: Int64, runs: Runs, size: int) -> Stretches:
     """The keys of all rows at blocks of `size` tokens.
 
-    O(p) for the p parts that rows are in, and what `firsts.parts` takes.
+    O(p log p) for the p parts that rows are in, and what `firsts.parts` takes.
     """
     if size < 1:
         raise SpecError(f"block is {size}, must be >= 1")
@@ -96,7 +96,10 @@ def stretches(salt: Int64, runs: Runs, size: int) -> Stretches:
 def _partial_twins(
     rows: Int64, lengths: Int64, size: int, within: Int64, twin: dict[int, int]
 ) -> tuple[Int64, Int64, Int64, Int64]:
-    """Row, place, key and count of the last blocks, not full, of rows `within` others' paths."""
+    """Row, place, key and count of last blocks that are not full, of the rows `within`.
+
+    Those end where another row had all their tokens first; such a block is that of its `twin`.
+    """
     within = within[lengths[within] % size > 0]
     at = lengths[within] // size
     like = np.array([twin.get(row, row) for row in within.tolist()], np.int64)
@@ -139,7 +142,7 @@ class Content:
         return found
 
     def keys(self, row: int, size: int) -> Int64:
-        """The same one by one, read-only. O(blocks), O(1) again."""
+        """Those keys one by one, read-only. O(blocks); O(1) for the last row that was asked for."""
         if size in self._last and self._last[size][0] == row:
             return self._last[size][1]
         pieces = [np.arange(first, first + count) for first, count in self.stretches(row, size)]

@@ -1,4 +1,4 @@
-"""Who had the content of each row first: prompts laid beside those before them, all block sizes.
+"""Who had the content of each row first: rows laid beside those before them, token by token.
 
 Rows that begin alike follow the same *path*, each stretch of which belongs to the row that had it
 first. A row walks along until it parts from it, or another did and it parts with that one::
@@ -33,8 +33,11 @@ class Runs(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Rows in parts, in order: up to token `end` of `row`, from the part before, `owner` had them
-    first. `twin` is the first row that equals `row` as a whole, where it does not own its end.
+    """Rows cut into parts, in order.
+
+    From the end of the part before it up to token `end` of `row`, `owner` had the tokens first.
+    `twin`: of a row that owns not even its end, and is not the first of its kind, the first row
+    that equals it as a whole.
     """
 
     row: Int64

@@ -2,8 +2,8 @@
 
 Its rules are the same: hits, keys, holders, a free list that blocks with a key join at the back.
 What differs is what is kept: the key, the holders and the place on the list of every block, in
-arrays, so that a policy can see each (`alloc.ranked`). Work is on the blocks of a call at once, and
-on single ones where a sequence only decodes.
+arrays, so that a policy can see each (`alloc.ranked`, the only one to serve with it). Work is on
+the blocks of a call at once, and on single ones where they are few.
 """
 
 from __future__ import annotations
@@ -138,15 +138,9 @@ class KeyedPaged(Tables):
 
     def fill(self, seqs: SequenceOf[Sequence], /) -> None:
         """The last block of each of `seqs` is full, in order: it gets its key."""
-        tables, name = self._tables, self._name_one
         for seq in seqs:
-            held = tables[seq]
-            at = held.named
-            if at + 1 == len(held.table):
-                held.named = at + 1
-                name(held.table[at], held.items[at])
-            else:
-                self._name(held, len(held.table))
+            held = self._held(seq)
+            self._name(held, len(held.table))
 
     def release(self, seq: Sequence, /) -> None:
         """Give the table back; what nobody else holds is free, and cached if it has a key.
@@ -180,7 +174,7 @@ class KeyedPaged(Tables):
         return self._keys
 
     def _taking(self, seq: Sequence, hits: Int64) -> None:
-        """`seq` has its hits; new blocks follow."""
+        """For a policy: `seq` has its hits; new blocks follow."""
 
     def _keep(self, blocks: Int64) -> None:
         """`blocks`, which have a key, belong to nobody any more; the table's last comes first."""

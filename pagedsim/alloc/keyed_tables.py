@@ -1,8 +1,8 @@
-"""The block tables of a prefix cache: what sequences hold, together or alone, and what it shows.
+"""The block tables of a prefix cache, block by block: what sequences hold, together or alone.
 
-Full blocks are shared by content, and by forks; a block that is not full only by forks, and is then
-a *tail*, as in `alloc.paged`: whoever grows into it takes another in its place, but for the last to
-hold it.
+Who shares which blocks, and what a *tail* is: as in `alloc.prefix_tables`. Why the two have no base
+in common: the pools over them are held to each other (docs/design.md), and a mistake in an account
+that both inherit would show in neither.
 """
 
 from __future__ import annotations

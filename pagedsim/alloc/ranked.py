@@ -11,7 +11,6 @@ Blocks of one release that are alike in all that a policy sees of them are ranke
 from __future__ import annotations
 
 from collections.abc import Callable
-from collections.abc import Sequence as SequenceOf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,12 +66,6 @@ class RankedPaged(KeyedPaged):
         """Before the run: what will be looked up. A policy that does not ask is told nothing."""
         if self.foresees:
             self._foresight = Foresight(future, self.block)
-
-    def fill(self, seqs: SequenceOf[Sequence], /) -> None:
-        """The last block of each of `seqs` is full, in order: it gets its key."""
-        for seq in seqs:
-            held = self._held(seq)
-            self._name(held, len(held.table))
 
     def _name(self, held: Held, full: int) -> None:
         done = held.named

@@ -16,7 +16,9 @@ a look-up finds the first that got it, of those still there. Of n known tokens a
 ``(n - 1) // block`` blocks are hit, so that at least one token is computed.
 
 Why not block by block, as `alloc.keyed` does: a prompt of a thousand blocks is found, held and
-given back as a few stretches (`alloc.stretches`), whose blocks only move from list to list.
+given back as a few stretches (`alloc.stretches`), whose blocks only move from list to list. Who
+holds them is in `alloc.prefix_tables`, which of them look-ups find in `alloc.prefix_keys`, and what
+a call does to both is here.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ class PrefixPaged(Keys):
         self._looked = NOBODYS
         self._share(hit)
         held.stretches, held.counts = hit.stretches, hit.counts
-        held.skip(hit.blocks)
+        held.advance(hit.blocks)
         more = -(-tokens // block) - hit.blocks
         if more > 0:
             self._take(more, held.loose)
@@ -119,6 +121,7 @@ class PrefixPaged(Keys):
         for seq in seqs:
             held = tables[seq]
             last, family = held.open, held.family
+            # as most often: it goes on in a stretch of its own, and nobody had the key before
             if (
                 last is not None
                 and family is not None
@@ -201,7 +204,7 @@ class PrefixPaged(Keys):
         """Give keys to those of the first `full` blocks, all full, that have none yet."""
         while held.named < full:
             if not held.left:
-                held.turn()
+                held.begin()
             key, start = held.key, held.start
             family = self._families.get(start)
             if family is None:
@@ -211,7 +214,7 @@ class PrefixPaged(Keys):
                 self._looked = NOBODYS
             ids, held.loose = held.loose, held.loose[count:]
             del ids[count:]
-            held.skip(count)
+            held.advance(count)
             last = held.open
             if not found:
                 self._keys += count
@@ -232,7 +235,7 @@ class PrefixPaged(Keys):
                 family.others.append(stretch)
             else:
                 family.add(stretch)
-            held.hold(stretch, count)
+            held.append(stretch, count)
             held.open, held.family = stretch, family
 
     def _unname(self, held: Held, full: int) -> None:

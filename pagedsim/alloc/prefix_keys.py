@@ -18,8 +18,9 @@ _NO_KEY: Final = -1
 
 
 class Hit:
-    """What `seq` would hit when it knew `tokens`: `blocks` in all, the first `counts` of each of
-    `stretches`.
+    """What `seq` would hit when it knew `tokens`, and `content`: all keys, as `keys_of` has them.
+
+    `blocks` in all: of each of `stretches` the first so many of `counts`.
     """
 
     __slots__ = ("blocks", "content", "counts", "seq", "stretches", "tokens")
@@ -36,14 +37,14 @@ NOBODYS: Final = Hit(None, 0, [])
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Keys(Tables):
-    """Tables whose full blocks have keys, in stretches."""
+    """Tables, and by key the stretches that look-ups find."""
 
     def __init__(self, blocks: int, block: int, null: int) -> None:
         super().__init__(blocks, block, null)
         self._families: dict[int, Family] = {}  # by first key; none is empty
         self._keys = 0  # distinct keys that can be hit
         self._looked = NOBODYS  # the last look-up, as long as it would find the same
-        self._look = 0  # how many there were
+        self._looks = 0  # how many there were: the number of the last
         self._wanted = _NO_KEY  # the key that would make what it found longer
 
     def cached(self, seq: Sequence, /) -> int:
@@ -62,10 +63,14 @@ class Keys(Tables):
         return hit
 
     def _look_up(self, seq: Sequence, tokens: int) -> Hit:
-        """O(stretches). It would be the same until a key is given or lost that it notes."""
+        """O(stretches). What would change what it found is noted.
+
+        That is the one key that would go on where it ends (`_wanted`), and a stretch `seen` in it
+        that is cut, joined, or loses blocks.
+        """
         hit = Hit(seq, tokens, keys_of(seq, self.block))
         stretches, counts = hit.stretches, hit.counts
-        self._look = look = self._look + 1
+        self._looks = look = self._looks + 1
         self._wanted = _NO_KEY
         most = (tokens - 1) // self.block
         for key, count in hit.content:
@@ -91,7 +96,10 @@ class Keys(Tables):
         return hit
 
     def _share(self, hit: Hit) -> None:
-        """One more holds what is hit; free blocks of it leave the free list. O(stretches)."""
+        """One more holds what is hit, cut where it ends; what was free leaves the free list.
+
+        O(stretches).
+        """
         counts = hit.counts
         for at, stretch in enumerate(hit.stretches):
             count = counts[at]
@@ -105,7 +113,10 @@ class Keys(Tables):
             stretch.holders += 1
 
     def _cut(self, stretch: Stretch, count: int) -> Stretch:
-        """`stretch` keeps its first `count` blocks; the others, in one that stands with it."""
+        """`stretch` keeps its first `count` blocks; returned is one of the others.
+
+        It stands where they stood: in the tables, on the free list, in the family.
+        """
         family = stretch.family
         assert family is not None
         rest = Stretch(stretch.ids[count:], stretch.key + count, family)
@@ -115,18 +126,21 @@ class Keys(Tables):
         if not stretch.holders:
             self._free.put_before(stretch, rest)
         family.part(stretch, rest)
-        if stretch.seen == self._look:
+        if stretch.seen == self._looks:
             self._looked = NOBODYS
         return rest
 
     def _join(self, stretch: Stretch, rest: Stretch) -> bool:
-        """Make one of two that nobody holds any more, if the second goes on in the first."""
+        """If `rest` goes on in `stretch`, make one of them, and whether it did.
+
+        Nobody holds either any more, and neither is on the free list yet.
+        """
         family = stretch.family
         if stretch.end != rest.key or not (stretch.first and rest.first):
             return False
         assert family is not None
         assert family is rest.family
-        if self._look in (stretch.seen, rest.seen):
+        if self._looks in (stretch.seen, rest.seen):
             self._looked = NOBODYS
         family.drop(rest)
         stretch.ids += rest.ids
@@ -139,7 +153,7 @@ class Keys(Tables):
         """
         family = stretch.family
         assert family is not None
-        if stretch.seen == self._look:
+        if stretch.seen == self._looks:
             self._looked = NOBODYS
         if count == len(stretch.ids):
             family.drop(stretch)
@@ -158,7 +172,7 @@ class Keys(Tables):
                 missing = self._find_in(other, missing)
 
     def _find_in(self, other: Stretch, missing: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """What `other` has of `missing`, ranges of keys in order, is found; what is missing yet."""
+        """Look-ups find what `other` has of `missing`, ranges of keys in order; what is left."""
         family, part = other.family, other
         assert family is not None
         still: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""The block tables of a prefix cache: what sequences hold, together or alone, and what it shows.
+"""The block tables of a prefix cache, in stretches: what sequences hold, together or alone.
 
 Full blocks are shared by content, and by forks; a block that is not full only by forks, and is then
 a *tail*, as in `alloc.paged`: whoever grows into it takes another in its place, but for the last to
@@ -26,12 +26,16 @@ class Held:
         table     | stretch |   stretch   | stretch | 5 | 9 |
         content   |   key ...   |  key ...     ^key, left    |    where the next key comes from
 
-    A stretch is listed with how many blocks it had then; what was cut off since is its `rest`.
-    `open`: the last one, as long as nothing but this table's next key can go on in it, of `family`.
-    `forked`: it is one of several samples, or was.
+    `stretches` are listed with the `counts` of blocks that they had then; what was cut off one
+    since is its `rest`. `open`: the last of them, of `family`, if it got its keys here; the next
+    key may go on in it while nobody else lists it. `forked`: it is one of several samples, or was.
+
+    `content`: all its keys, as `keys_of` has them; `full`: how many. The next is `key`, of the
+    family of `start`; `left` of that stretch are to come, and so many stretches were `begun`.
     """
 
     __slots__ = (
+        "begun",
         "content",
         "counts",
         "family",
@@ -44,15 +48,14 @@ class Held:
         "open",
         "start",
         "stretches",
-        "turned",
     )
 
     def __init__(self, content: list[tuple[int, int]]) -> None:
         self.content = content
-        self.full = 0  # blocks that have content
+        self.full = 0
         for _, count in content:
             self.full += count
-        self.turned = 0  # stretches of `content` before that of `start`
+        self.begun = 0
         self.start = self.key = self.left = 0
         self.stretches: list[Stretch] = []
         self.counts: list[int] = []
@@ -65,25 +68,25 @@ class Held:
     def __len__(self) -> int:
         return self.named + len(self.loose)
 
-    def turn(self) -> None:
-        """The next key is the first of another family."""
-        self.start, self.left = self.content[self.turned]
+    def begin(self) -> None:
+        """The next key is the first of the next stretch of `content`, and so of its family."""
+        self.start, self.left = self.content[self.begun]
         self.key = self.start
-        self.turned += 1
+        self.begun += 1
 
-    def skip(self, blocks: int) -> None:
-        """So many more have a key."""
+    def advance(self, blocks: int) -> None:
+        """So many blocks more have their keys. O(stretches that they pass)."""
         self.named += blocks
         while blocks:
             if not self.left:
-                self.turn()
+                self.begin()
             step = min(blocks, self.left)
             self.key += step
             self.left -= step
             blocks -= step
 
-    def hold(self, stretch: Stretch, count: int) -> None:
-        """All of `stretch` stands behind the others from now on."""
+    def append(self, stretch: Stretch, count: int) -> None:
+        """List `stretch`, which has `count` blocks, behind the others: it has one holder more."""
         stretch.holders += 1
         self.stretches.append(stretch)
         self.counts.append(count)
@@ -109,7 +112,7 @@ class Held:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Tables:
-    """Tables over a pool, and who holds what together."""
+    """Tables over a pool and its free list, and what several hold together."""
 
     def __init__(self, blocks: int, block: int, null: int) -> None:
         self.block = block
@@ -121,7 +124,7 @@ class Tables:
         self._evicted = 0  # blocks whose key was dropped
         self._shared = 0  # Σ (holders - 1) over held blocks
         self._tails: dict[int, int] = {}  # shared block that is not full -> its stored tokens
-        self._tail_holders: dict[int, int] = {}
+        self._tail_holders: dict[int, int] = {}  # of each of these, two at least
         self._short = 0  # slots of `_shared` that hold nothing, in such blocks
 
     def fork(self, parent: Sequence, child: Sequence, tokens: int, /) -> None:
@@ -137,8 +140,8 @@ class Tables:
         self._tables[child] = other = Held(keys_of(child, self.block))
         held.forked = other.forked = True
         for stretch in held.listed():
-            other.hold(stretch, len(stretch.ids))
-        other.skip(held.named)
+            other.append(stretch, len(stretch.ids))
+        other.advance(held.named)
         other.loose = held.loose[:]
         self._shared += len(table)
         if filled := tokens % self.block:

@@ -30,8 +30,8 @@ class Stretch:
     """Blocks `ids` in order of position, with the keys from `key` on; no `family`, no keys.
 
     `holders`: tables that list it; 0 if it is free. `first`: whether look-ups find it, for of equal
-    content they find what got its keys first. `rest`: what was cut off its end, which tables that
-    listed it then list behind it. `seen`: the last look-up that found it.
+    content they find what got its keys first. `rest`: what was cut off its end, and stands behind
+    it in all tables that list it. `seen`: the number of the last look-up that found it.
     """
 
     __slots__ = (
@@ -64,7 +64,7 @@ class Family:
     """The stretches whose keys count up from `key`.
 
     `found`: those that look-ups find, in order of keys; no two have one in common. `others`: those
-    that had been there under their keys before them, in the order in which they got them.
+    whose keys all had blocks already when they got them, in the order in which they did.
     """
 
     __slots__ = ("found", "key", "others")
@@ -75,7 +75,10 @@ class Family:
         self.others: list[Stretch] = []
 
     def alike(self, key: int, most: int) -> tuple[bool, int]:
-        """Whether `key` is found, and of how many keys from there on that is as true."""
+        """Whether `key` is found, and for how many keys from it on, up to `most`, that is so.
+
+        O(log found).
+        """
         found = self.found
         if not found or found[-1].end <= key:
             return False, most
@@ -85,8 +88,9 @@ class Family:
         return False, min(found[at].key - key, most)
 
     def goes_on(self, other: Stretch, count: int) -> bool:
-        """Whether one of `others` can have `count` keys more, that nobody after it has: who got
-        keys first is told by who stands first. O(others after it).
+        """Whether nobody who stands after it among `others` has one of the next `count` keys.
+
+        Only then can it have them too, for who stands first got them first. O(others after it).
         """
         end = other.end
         for younger in reversed(self.others):
@@ -137,33 +141,33 @@ class FreeStretches:
         self.put_front(Stretch(ids, 0, None))
 
     def front(self) -> Stretch:
-        """The one whose last block is the next to be taken; there must be one."""
+        """The stretch whose last block is the next to be taken; there must be one."""
         front = self._ends.after
         assert front is not None
         assert front is not self._ends
         return front
 
     def put_front(self, stretch: Stretch) -> None:
-        """Its last block becomes the very first."""
+        """`stretch` comes to the front: its last block is the next to be taken."""
         after = self._ends.after
         assert after is not None
         self.put_before(after, stretch)
         self.blocks += len(stretch.ids)
 
     def put_back(self, stretch: Stretch) -> None:
-        """Its last block follows all that is there."""
+        """`stretch` comes to the back: its last block follows all that is there."""
         self.put_before(self._ends, stretch)
         self.blocks += len(stretch.ids)
 
     def put_before(self, place: Stretch, stretch: Stretch) -> None:
-        """It stands right before `place`; its blocks count already."""
+        """`stretch` stands right before `place`, towards the front; its blocks count already."""
         before = place.before
         assert before is not None
         before.after, stretch.before = stretch, before
         place.before, stretch.after = stretch, place
 
     def remove(self, stretch: Stretch) -> None:
-        """It leaves with its blocks."""
+        """`stretch` leaves with its blocks, from wherever it stands."""
         before, after = stretch.before, stretch.after
         assert before is not None
         assert after is not None
@@ -180,9 +184,9 @@ class FreeStretches:
 
 
 def keys_of(seq: Sequence, block: int) -> list[tuple[int, int]]:
-    """The keys of `seq` as stretches: (first key, how many). O(those), else O(blocks).
+    """The keys of `seq` as stretches: (first key, how many), each as long as can be.
 
-    Whose keys a `Stretched` sequence does not tell in that way are counted off.
+    O(stretches) of a `Stretched` sequence, O(blocks) of any other.
     """
     stretches = getattr(seq, "stretches", None)
     if stretches is not None:

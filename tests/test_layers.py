@@ -9,6 +9,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -162,6 +163,16 @@ def test_only_the_command_line_and_present_print(path: Path) -> None:
 def test_a_file_is_one_idea(path: Path) -> None:
     lines = len(path.read_text(encoding="utf-8").splitlines())
     assert lines <= LINES, f"{name(path)} has {lines} lines"
+
+
+def test_what_can_be_compiled_is_listed() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    wheel = tomllib.loads(text)["tool"]["hatch"]["build"]["targets"]["wheel"]
+    listed = [ROOT / path.removeprefix("/") for path in wheel["hooks"]["mypyc"]["include"]]
+    assert [path for path in listed if path not in FILES] == []
+    marked = [path for path in FILES if "\n@mypyc_attr(" in path.read_text(encoding="utf-8")]
+    assert marked
+    assert [name(path) for path in marked if path not in listed] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)

@@ -7,7 +7,6 @@ Python.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 from unittest import mock
 
@@ -15,6 +14,7 @@ import msgspec
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_tally import ranked
 
 import pagedsim
 from pagedsim.analysis import inside, steps, tally
@@ -93,16 +93,6 @@ def held(run: Report) -> list[Any]:
     return [table.tolist() for table in tables]
 
 
-def rank(values: list[tuple[int, int]], percent: int) -> int:
-    needed = max(Fraction(percent * sum(ns for _, ns in values), 100), Fraction(1))
-    below = 0
-    for value, ns in sorted(values):
-        below += ns
-        if below >= needed:
-            return value
-    raise AssertionError("no value reaches it")
-
-
 def check_sums(run: Report, rows: list[dict[str, int]], weights: list[int]) -> None:
     """The numbers of a report that are over time, from the account of every step."""
     busy, capacity = sum(weights), run.recording.capacity
@@ -110,7 +100,7 @@ def check_sums(run: Report, rows: list[dict[str, int]], weights: list[int]) -> N
     for name in (*run.timed.terms, "shared", "held", "batch", "sequences", "tokens", "context"):
         pairs = [(row[name], ns) for row, ns in zip(rows, weights, strict=True)]
         assert run.integral(name) == sum(value * ns for value, ns in pairs), name
-        ranks = [rank(pairs, percent) for percent in PERCENTS]
+        ranks = [ranked(pairs, percent) for percent in PERCENTS]
         if name in run.memory_spread:
             spread = msgspec.structs.astuple(run.memory_spread[name])
             assert spread == tuple(value / capacity for value in ranks), name

@@ -40,6 +40,7 @@ def chunks(draw: st.DrawFn) -> Chunks:
 
 
 def ranked(pairs: list[tuple[int, int]], percent: int) -> int:
+    """A percentile of (value, weight), told in plain Python."""
     needed = max(Fraction(percent * sum(weight for _, weight in pairs), 100), Fraction(1))
     below = 0
     for value, weight in sorted(pairs):

@@ -74,22 +74,7 @@ class FreeList:
 
     def take_many(self, blocks: int) -> Int64:
         """The same as an array."""
-        found: list[Int64] = []
-        if self._stack:
-            found.append(np.array(self.take(min(blocks, self._stacked())), np.int64))
-            blocks -= len(found[0])
-        self._free -= blocks
-        while blocks:
-            head = self._head
-            end = min(head + blocks + FEW, self._tail)
-            entries = self._all_queue[head:end]
-            places = (self._all_at[entries] == self._range[head:end]).nonzero()[0][:blocks]
-            part = entries[places]
-            self._all_at[part] = _NOWHERE
-            found.append(part)
-            blocks -= len(part)
-            self._head = end if blocks else head + int(places[-1]) + 1
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        return np.array(self.take(blocks), np.int64)
 
     def mark(self, blocks: Int64) -> int:
         """A mark that is `passed` before any of `blocks` is taken, those held now included.
@@ -133,10 +118,6 @@ class FreeList:
         """All of it, front first. O(entries)."""
         front = [block for block, serial in reversed(self._stack) if self._at[block] == -2 - serial]
         return (*front, *self._live().tolist())
-
-    def _stacked(self) -> int:
-        """Blocks at the front that are on the stack."""
-        return sum(self._at[block] == -2 - serial for block, serial in self._stack)
 
     def _live(self) -> Int64:
         entries = self._all_queue[self._head : self._tail]

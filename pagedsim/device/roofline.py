@@ -155,7 +155,7 @@ class Roofline:
         return found
 
     def _times(self, flops: Numbers, size: Numbers) -> Int64:
-        """`_few` of each, of which there must be one."""
+        """ns of a step of each work and size, of which there must be one."""
         compute = (flops / self._peak_rate).astype(np.float64)
         memory = (size / self._byte_rate).astype(np.float64)
         ns = np.rint(np.maximum(compute, memory))

@@ -54,6 +54,7 @@ MOST_PLACES = 1 << 26  # blocks of a pool, or places: each takes some 40 bytes o
 _PLACES = {"paged": ("block", "blocks"), "radix": ("page", "pages"), "slots": ("n", "places")}
 _GIVEN = frozenset(("capacity", "blocks", "max_len", "device", "in_flight", *GroupedPool._fields))
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+_REQUIRED = {"ms": float}  # what a compiled constructor takes that has no default to tell by
 _NEEDS = {
     "allocator": ("capacity", "longest", "cached", "admit", "grow", "release", "room", "usage"),
     "scheduler": ("check", "plan"),
@@ -191,9 +192,29 @@ def part_of(text: str) -> tuple[Callable[..., Any], dict[str, Value]]:
 def _parameters(spec: Spec, make: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     """What a constructor takes; SpecError where it does not say."""
     try:
-        return inspect.signature(make).parameters
+        parameters = inspect.signature(make).parameters
     except (TypeError, ValueError):
         raise SpecError(f"{spec.text}: {spec.name} does not say what it takes: no part") from None
+    if _compiled(make):  # it takes names for what its signature calls positional
+        return {name: p.replace(kind=p.KEYWORD_ONLY) for name, p in parameters.items()}
+    return parameters
+
+
+def _compiled(make: Callable[..., Any]) -> bool:
+    """Whether its constructor is no Python function, and has no annotations."""
+    return isinstance(make, type) and not hasattr(make.__init__, "__annotations__")  # type: ignore[misc]
+
+
+def _hints(make: Callable[..., Any]) -> dict[str, Any]:
+    """The types that the constructor names; a compiled one those of its defaults."""
+    if _compiled(make):
+        parameters = inspect.signature(make).parameters.items()
+        given = {name: type(p.default) for name, p in parameters if p.default is not p.empty}
+        return {**_REQUIRED, **given}
+    try:
+        return get_type_hints(make.__init__ if isinstance(make, type) else make)  # type: ignore[misc]
+    except Exception:
+        return {}
 
 
 def _make(kind: str, spec: Spec, shipped: dict[str, Callable[..., Any]], parts: Any) -> Any:
@@ -240,10 +261,7 @@ def _typed(spec: Spec, make: Callable[..., Any]) -> dict[str, Value]:
 
     Options without a type, or with one that has no spelling, take what was understood.
     """
-    try:
-        hints = get_type_hints(make.__init__ if isinstance(make, type) else make)  # type: ignore[misc]
-    except Exception:
-        hints = {}
+    hints = _hints(make)
     typed: dict[str, Value] = {}
     for key, value in spec.values.items():
         hint = hints.get(key)

@@ -214,7 +214,7 @@ def test_a_planted_mistake_is_found(planted: type[PrefixPaged]) -> None:
         run()
 
 
-def test_overtaking_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_overtaking_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: equal content goes on in its stretch whoever got the same keys since that began."""
     monkeypatch.setattr(Family, "goes_on", lambda *_: True)
     with pytest.raises(AssertionError):
